@@ -1,0 +1,28 @@
+//! Decides: the life of an operation as one pure state machine, and the ports it needs.
+//!
+//! No IO, no async runtime, no clock, no dice: time and chance are arguments ([`Now`]).
+//! What an event makes of an operation is decided by [`step`] and nowhere else; what a row needs
+//! next is read off it by [`due::due`]. Performing it is the business of the `countermand` crate.
+//!
+//! In layer order; a module imports only modules declared above it (`time` and `ids` are one layer).
+
+pub mod cause;
+pub mod ids;
+pub mod time;
+pub mod phase;
+pub mod policy;
+pub mod row;
+pub mod event;
+pub mod schedule;
+pub mod due;
+mod step;
+pub mod words;
+pub mod ports;
+
+pub use cause::Cause;
+pub use ids::{CallId, DefinitionHash, Key, OperationId, Owner, Principal, UpstreamId};
+pub use phase::{Desired, Kind, Outcome, Phase, Verdict};
+pub use policy::{Lookup, OnDisconnect, Policy, WhenCompleted};
+pub use row::{Inputs, NewRow, Row, Turn};
+pub use step::step;
+pub use time::{Dice, Now, Timestamp};

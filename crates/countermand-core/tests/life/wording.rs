@@ -1,0 +1,45 @@
+//! What we say of an operation, and never before it is known.
+
+use crate::kit::*;
+use countermand_core::{
+    Phase, Policy,
+    event::End,
+    words::{Said, describe},
+};
+
+#[test]
+fn what_we_say_is_what_is_known() {
+    let undoable = || Policy { undo_steps: 1, ..policy() };
+    let unstoppable = || Policy { can_cancel: false, ..policy() };
+    for (op, said) in [
+        (Op::new(policy()), Said::Running),
+        (Op::new(policy()).dispatched(), Said::Running),
+        (Op::new(policy()).dispatched().on(cancel()), Said::CancelPending),
+        (Op::new(policy()).unknown().on(cancel()), Said::CancelPending),
+        (Op::new(policy()).cancel_requested(), Said::CancelPending),
+        (Op::new(policy()).cancelling(), Said::CancelPending),
+        (Op::new(policy()).ended_cancelled(), Said::CancelPending),
+        (Op::new(policy()).ended_cancelled().on(ended(End::Cancelled)), Said::Stopped),
+        (Op::new(policy()).on(cancel()), Said::NeverStarted),
+        (Op::new(policy()).running().on(ended(End::Completed)), Said::Finished),
+        (Op::new(policy()).cancelling().on(ended(End::Completed)), Said::FinishedBeforeCancel),
+        (Op::new(policy()).running().on(ended(End::Failed)), Said::Failed),
+        (Op::new(undoable()).compensating(), Said::UndoPending),
+        (Op::new(undoable()).compensating().on(undone()), Said::Undone),
+        (Op::new(undoable()).compensation_failed(), Said::NeedsOperator),
+        (Op::new(unstoppable()).draining(), Said::CannotBeStopped { ends_by: START + secs(3600) }),
+        (Op::new(policy()).orphaned_running(), Said::Orphaned),
+        (Op::new(policy()).needs_intervention(), Said::NeedsOperator),
+    ] {
+        assert_eq!(describe(&op.row), said, "in `{}`", op.row.phase);
+    }
+}
+
+#[test]
+fn only_the_phase_cancelled_is_called_stopped() {
+    for &phase in Phase::ALL {
+        let mut op = Op::new(policy()).ended_cancelled();
+        op.row.phase = phase;
+        assert_eq!(describe(&op.row) == Said::Stopped, phase == Phase::Cancelled, "{phase}");
+    }
+}
