@@ -1,0 +1,41 @@
+//! The wire of countermand: MCP on raw JSON-RPC envelopes, and the one registry that knows when a caller has left.
+//!
+//! - A [`Handler`] serves tool calls. It gets a [`Call`] and returns an [`Answer`].
+//! - [`Calls`] is the registry of all calls in flight: their limits, and who ended each of them first. Each call
+//!   is a [`CallHandle`]: open, then cancelled by exactly one [`Cause`](countermand_core::Cause), or answered.
+//! - Front doors bring calls to a handler: [`serve_stdio`] (all revisions on one pair of streams) and
+//!   [`HttpServer`] (Streamable HTTP of 2026-07-28). All front doors of a process share one registry.
+//!
+//! What is deliberately absent: typed messages. Ids, arguments, results and tools pass through as they were
+//! written; the wire reads only what it needs.
+
+#![warn(clippy::cast_possible_truncation)]
+
+mod json;
+mod revision;
+
+mod error;
+
+mod message;
+mod params;
+
+mod calls;
+mod progress;
+
+mod handler;
+mod methods;
+mod result;
+
+mod platform;
+mod stdio;
+
+mod http;
+
+pub use calls::{CallHandle, Calls, Limits};
+pub use error::{RpcError, WireError};
+pub use handler::{Answer, Call, Delivery, Handler, ServerInfo};
+pub use http::{HttpOptions, HttpServer};
+pub use platform::TcpOptions;
+pub use progress::Progress;
+pub use revision::{Revision, TransportKind};
+pub use stdio::{End, StdioOptions, Why, serve_stdio, stdin};

@@ -1,0 +1,99 @@
+//! Progress of a call, on its way to the client that asked for it.
+
+use crate::CallHandle;
+use crate::message;
+use serde_json::value::RawValue;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where a transport takes progress. Never blocks.
+pub(crate) trait ProgressSink: Send + Sync {
+    /// Takes one notification, on one line, if there is room and `call` is still open. Says whether it did.
+    fn offer(&self, call: &CallHandle, json: &str) -> bool;
+}
+
+/// Sends progress of one call. A cheap clone.
+#[derive(Clone)]
+pub struct Progress(Arc<Inner>);
+
+struct Inner {
+    handle: CallHandle,
+    token: Box<RawValue>,
+    last: Mutex<Option<f64>>,
+    sink: Arc<dyn ProgressSink>,
+}
+
+impl Progress {
+    pub(crate) fn new(handle: CallHandle, token: &RawValue, sink: Arc<dyn ProgressSink>) -> Self {
+        Self(Arc::new(Inner { handle, token: token.to_owned(), last: Mutex::new(None), sink }))
+    }
+
+    /// Tells the client how far the call is. Never blocks.
+    ///
+    /// Nothing is sent if `progress` is not above the last one sent, if a number is not finite, or if the call has
+    /// been cancelled or answered. A client that does not read misses some: where there is no room, progress is
+    /// dropped or replaced by newer progress.
+    pub fn send(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| progress <= last) {
+            return;
+        }
+        let Some(json) = message::write_progress(&self.0.token, progress, total, message) else { return };
+        if self.0.sink.offer(&self.0.handle, &json) {
+            *last = Some(progress);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("call", &self.0.handle.id()).field("token", &self.0.token).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countermand_core::Cause;
+
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<String>>);
+
+    impl ProgressSink for Kept {
+        fn offer(&self, call: &CallHandle, json: &str) -> bool {
+            call.while_open(|| {
+                self.0.lock().unwrap().push(json.to_owned());
+                true
+            })
+        }
+    }
+
+    fn started() -> (Progress, CallHandle, Arc<Kept>) {
+        let (handle, kept) = (CallHandle::detached(), Arc::new(Kept::default()));
+        let token = RawValue::from_string("7".to_owned()).unwrap();
+        (Progress::new(handle.clone(), &token, kept.clone()), handle, kept)
+    }
+
+    #[test]
+    fn progress_must_increase() {
+        let (progress, _, kept) = started();
+        for value in [1.0, 1.0, 0.5, f64::INFINITY, 2.0] {
+            progress.send(value, None, None);
+        }
+        assert_eq!(kept.0.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn nothing_is_sent_after_a_cancel_of_any_cause_or_after_the_answer() {
+        for cause in Cause::ALL {
+            let (progress, handle, kept) = started();
+            handle.cancel(cause, None);
+            progress.send(1.0, None, None);
+            assert!(kept.0.lock().unwrap().is_empty(), "{cause}");
+        }
+        let (progress, handle, kept) = started();
+        handle.settle(|| ()).unwrap();
+        progress.send(1.0, None, None);
+        assert!(kept.0.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+//! The same raw requests to us and to a server of `rmcp`: every difference has an explanation.
+
+mod compare;
+mod http;
+mod lines;
+mod servers;
