@@ -1,0 +1,161 @@
+//! One request in flight, as a future that yields what happened.
+
+use super::{Inner, Performer};
+use countermand_core::{
+    Phase, Row, Turn,
+    event::{CancelAnswer, CreateAnswer, Event, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
+    ports::{Created, Permit, Read, Upstream},
+};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use tokio::{sync::Semaphore, task::AbortHandle, time::Instant};
+
+/// How long a status read, a look-up, a cancel may go without an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a mark or an undo request may go without an answer.
+const UNDO_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a flight brought.
+pub(super) enum Landed {
+    /// A place under the upstream's concurrency limit.
+    Admitted(Permit),
+    /// The create's answer.
+    Created(Created),
+    /// A status read's answer.
+    Read(Read),
+    /// Any other answer, as the event that it is.
+    Answered(Event),
+}
+
+/// A request in flight.
+pub(super) struct Flight {
+    /// What it is.
+    pub(super) turn: Turn,
+    /// Whether the request itself is out, not only waiting for its place.
+    pub(super) sent: bool,
+    /// The phase in which it was started.
+    pub(super) phase: Phase,
+    /// Until when a create may go on after a cancel.
+    pub(super) shield_until: Option<Instant>,
+    future: Pin<Box<dyn Future<Output = Landed> + Send>>,
+    abort: Option<AbortHandle>,
+}
+
+impl Flight {
+    /// Waits for a place to send a create from; nothing is sent yet.
+    pub(super) fn admission(turn: Turn, row: &Row, performer: &Performer) -> Self {
+        let upstream = performer.upstream.clone();
+        Self::new(turn, false, row, async move { Landed::Admitted(upstream.admit().await) })
+    }
+
+    /// Sends a create in a task of its own, so that its answer is learnt whatever becomes of the driver's wishes.
+    pub(super) fn create(
+        turn: Turn,
+        row: &Arc<Row>,
+        performer: &Performer,
+        permit: Permit,
+        inner: &Inner,
+    ) -> Self {
+        let (upstream, of) = (performer.upstream.clone(), row.clone());
+        let task = inner.tracker.spawn(async move {
+            let created = upstream.create(&of).await;
+            drop(permit);
+            created
+        });
+        let abort = task.abort_handle();
+        let mut flight = Self::new(turn, true, row, async move {
+            Landed::Created(task.await.unwrap_or_else(|end| Created {
+                answer: CreateAnswer::Lost(Trouble::new(if end.is_panic() {
+                    "the create's task panicked: a bug, please report it"
+                } else {
+                    "the create was aborted when its shield ended"
+                })),
+                payload: None,
+            }))
+        });
+        flight.abort = Some(abort);
+        flight
+    }
+
+    /// Sends any other request.
+    pub(super) fn request(
+        turn: Turn,
+        row: &Arc<Row>,
+        performer: &Performer,
+        sent_at: countermand_core::Timestamp,
+    ) -> Self {
+        let (upstream, of) = (performer.upstream.clone(), row.clone());
+        let lanes = match turn {
+            Turn::Cancel | Turn::Force => performer.stops.clone(),
+            _ => performer.reads.clone(),
+        };
+        Self::new(turn, true, row, async move {
+            match turn {
+                Turn::Status => Landed::Read(
+                    within(&lanes, ANSWER_WITHIN, upstream.status(&of)).await.unwrap_or_else(|trouble| {
+                        Read { answer: StatusAnswer::Failed(trouble), progress: None, payload: None }
+                    }),
+                ),
+                turn => Landed::Answered(send(turn, &*upstream, &of, &lanes, sent_at).await),
+            }
+        })
+    }
+
+    fn new(turn: Turn, sent: bool, row: &Row, future: impl Future<Output = Landed> + Send + 'static) -> Self {
+        Self { turn, sent, phase: row.phase, shield_until: None, future: Box::pin(future), abort: None }
+    }
+
+    /// Waits until it has landed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the flight itself is kept.
+    pub(super) async fn landed(&mut self) -> Landed {
+        self.future.as_mut().await
+    }
+
+    /// Ends a create whose shield is over. It lands as lost: nobody knows whether it arrived.
+    pub(super) fn abort(&mut self) {
+        if let Some(task) = &self.abort {
+            task.abort();
+        }
+    }
+}
+
+async fn send(
+    turn: Turn,
+    upstream: &dyn Upstream,
+    row: &Row,
+    lanes: &Semaphore,
+    sent_at: countermand_core::Timestamp,
+) -> Event {
+    match turn {
+        Turn::Find => Event::FindAnswered {
+            sent_at,
+            answer: within(lanes, ANSWER_WITHIN, upstream.find(row)).await.unwrap_or_else(FindAnswer::Failed),
+        },
+        Turn::Cancel | Turn::Force => Event::CancelAnswered(
+            within(lanes, ANSWER_WITHIN, upstream.cancel(row, turn == Turn::Force))
+                .await
+                .unwrap_or_else(CancelAnswer::NotAccepted),
+        ),
+        Turn::Mark => Event::MarkAnswered(
+            within(lanes, UNDO_WITHIN, upstream.mark(row)).await.unwrap_or_else(RequestAnswer::Failed),
+        ),
+        Turn::Undo => Event::UndoAnswered(
+            within(lanes, UNDO_WITHIN, upstream.undo(row)).await.unwrap_or_else(RequestAnswer::Failed),
+        ),
+        Turn::Status | Turn::Create | Turn::Replay => unreachable!("sent elsewhere"),
+    }
+}
+
+/// One of the upstream's lanes, then the request, bounded in time from when it is sent.
+async fn within<T>(
+    lanes: &Semaphore,
+    bound: Duration,
+    request: impl Future<Output = T>,
+) -> Result<T, Trouble> {
+    let _lane = lanes.acquire().await;
+    tokio::time::timeout(bound, request)
+        .await
+        .map_err(|_| Trouble::new(format!("no answer within {} s", bound.as_secs())))
+}

@@ -1,0 +1,327 @@
+//! The engine: starts operations, drives each of them through its life, and finds those that nobody drives.
+//!
+//! An operation is driven by a task of its own, supervised here and never owned by a handler's
+//! future. What a driver does next it reads off the row, so that the reconciler, which knows
+//! nothing but the ledger, takes the same road after a crash.
+
+mod driver;
+mod flight;
+mod operation;
+mod reconciler;
+mod shutdown;
+
+pub use operation::{Operation, View};
+pub use shutdown::Left;
+
+use countermand_core::{
+    Cause, OnDisconnect, OperationId, Owner, Row,
+    event::Event,
+    ports::{Clock, Definition, Entry, Ledger, LedgerError, Query, Upstream},
+};
+use driver::Driver;
+use operation::Operation as Handle;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Makes the performer of a stored definition. The error says why it cannot be performed here.
+pub type Performers = Arc<dyn Fn(&Definition) -> Result<Arc<dyn Upstream>, String> + Send + Sync>;
+
+/// Status reads and the like in flight per upstream, and as many cancels.
+const LANES: usize = 256;
+
+/// How often the reconciler reads the ledger without being woken.
+const RECONCILE_EVERY: Duration = Duration::from_secs(1);
+
+/// How often requests filed from outside are looked for.
+const REQUESTS_EVERY: Duration = Duration::from_millis(250);
+
+/// Drives operations. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where operations are kept.
+    pub ledger: Arc<dyn Ledger>,
+    /// What performs their requests.
+    pub performers: Performers,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// This process, in words.
+    pub owner: Owner,
+    /// This incarnation: greater than any before on the same ledger.
+    pub epoch: u64,
+    /// How long settled rows are kept.
+    pub retention: Duration,
+}
+
+pub(crate) struct Inner {
+    ledger: Arc<dyn Ledger>,
+    performers: Performers,
+    clock: Arc<dyn Clock>,
+    owner: Owner,
+    epoch: u64,
+    retention: Duration,
+    state: Mutex<State>,
+    /// Drivers, creates in flight, deliveries.
+    tracker: TaskTracker,
+    /// Stops every driver where it is.
+    stop: CancellationToken,
+    /// Wakes the reconciler.
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    shutting_down: bool,
+    live: HashMap<OperationId, Live>,
+    defined: HashMap<countermand_core::DefinitionHash, Performer>,
+    lanes: HashMap<String, Lanes>,
+}
+
+/// How many requests of one upstream are in flight at once, beside its creates: a flood of polls never holds up a cancel.
+#[derive(Clone)]
+struct Lanes {
+    reads: Arc<Semaphore>,
+    stops: Arc<Semaphore>,
+}
+
+/// A driven operation, as others reach it.
+struct Live {
+    events: mpsc::UnboundedSender<Event>,
+    view: watch::Receiver<View>,
+}
+
+/// What performs one definition's requests, and how many of them at once.
+#[derive(Clone)]
+struct Performer {
+    upstream: Arc<dyn Upstream>,
+    reads: Arc<Semaphore>,
+    stops: Arc<Semaphore>,
+}
+
+/// Why an operation could not be started. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The ledger could not record it.
+    #[error("failed to record the operation, so nothing was sent upstream: {0}")]
+    Ledger(#[from] LedgerError),
+    /// We are going down.
+    #[error("failed to start the operation: the gateway is shutting down; call again elsewhere or later")]
+    ShuttingDown,
+    /// Its definition cannot be performed here.
+    #[error("failed to start the operation: {0}")]
+    Definition(String),
+}
+
+impl Engine {
+    /// An engine over this ledger. Nothing happens until [`start`](Self::start) or
+    /// [`reconcile`](Self::reconcile).
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                ledger: parts.ledger,
+                performers: parts.performers,
+                clock: parts.clock,
+                owner: parts.owner,
+                epoch: parts.epoch,
+                retention: parts.retention,
+                state: Mutex::default(),
+                tracker: TaskTracker::new(),
+                stop: CancellationToken::new(),
+                wake: Notify::new(),
+            }),
+        }
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.inner.ledger
+    }
+
+    /// Who we are in the rows, and which incarnation.
+    pub fn identity(&self) -> (Owner, u64) {
+        (self.inner.owner.clone(), self.inner.epoch)
+    }
+
+    /// The time of the engine's clock.
+    pub fn now(&self) -> countermand_core::Timestamp {
+        self.inner.clock.now().at
+    }
+
+    /// Records an operation and starts to drive it. The row is durable when this returns, and
+    /// nothing has been sent. `upstream` performs its requests in this process instead of the definition's own
+    /// performer: for a create that needs arguments which the row must not keep.
+    ///
+    /// # Errors
+    /// [`StartError`]: nothing was sent, and nothing will be.
+    ///
+    /// # Cancel safety
+    /// If this future is dropped, the row may have been written; the reconciler then ends it as
+    /// never created once the process restarts, for nobody drives it. Await it in a task of its own.
+    pub async fn start(
+        &self,
+        row: Row,
+        definition: &Definition,
+        upstream: Option<Arc<dyn Upstream>>,
+    ) -> Result<Operation, StartError> {
+        if self.inner.lock().shutting_down {
+            return Err(StartError::ShuttingDown);
+        }
+        let mut performer = match self.inner.known(&definition.hash) {
+            Some(performer) => performer,
+            None => {
+                self.inner.ledger.define(definition.clone()).await?;
+                self.inner.performer(definition).map_err(StartError::Definition)?
+            }
+        };
+        performer.upstream = upstream.unwrap_or(performer.upstream);
+        let entry = Entry {
+            at: row.created_at,
+            event: "intended".to_owned(),
+            phase: row.phase,
+            note: Some(row.tool.clone()),
+        };
+        let row = self.inner.ledger.insert(row, entry).await?;
+        self.inner.drive(row, performer, None).ok_or(StartError::ShuttingDown)
+    }
+
+    /// Tells whoever drives the operation that something happened to it, and starts to drive it
+    /// where nobody does.
+    ///
+    /// # Errors
+    /// [`LedgerError`] where the row is not driven and cannot be read.
+    pub async fn tell(&self, id: OperationId, event: Event) -> Result<(), LedgerError> {
+        if self.inner.tell_live(id, &event) {
+            return Ok(());
+        }
+        let row = self.inner.ledger.get(id).await?;
+        self.adopt(row, Some(event)).await
+    }
+
+    /// Cancels an operation.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell).
+    pub async fn cancel(
+        &self,
+        id: OperationId,
+        cause: Cause,
+        reason: Option<String>,
+    ) -> Result<(), LedgerError> {
+        self.tell(id, Event::CancelWanted { cause, reason }).await
+    }
+
+    /// How many operations are being driven.
+    pub fn driven(&self) -> usize {
+        self.inner.lock().live.len()
+    }
+
+    /// Reads the rows of a principal, newest first.
+    ///
+    /// # Errors
+    /// [`LedgerError::Store`].
+    pub async fn list(&self, query: Query) -> Result<Vec<Row>, LedgerError> {
+        self.inner.ledger.list(query).await
+    }
+
+    /// Drives a row of the ledger that nobody drives; takes it over first where it is another incarnation's.
+    async fn adopt(&self, row: Row, event: Option<Event>) -> Result<(), LedgerError> {
+        if row.phase.is_settled() {
+            return Ok(());
+        }
+        let performer = match self.inner.known(&row.definition) {
+            Some(performer) => performer,
+            None => {
+                let definition = self.inner.ledger.definition(row.definition.clone()).await?;
+                match self.inner.performer(&definition) {
+                    Ok(performer) => performer,
+                    Err(why) => {
+                        tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let _detached = self.inner.drive(row, performer, event).map(Handle::forget);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, hash: &countermand_core::DefinitionHash) -> Option<Performer> {
+        self.lock().defined.get(hash).cloned()
+    }
+
+    fn performer(&self, definition: &Definition) -> Result<Performer, String> {
+        let upstream = (self.performers)(definition)?;
+        let mut state = self.lock();
+        let name = definition.body.pointer("/upstream/name").and_then(|n| n.as_str()).unwrap_or_default();
+        let lanes = state
+            .lanes
+            .entry(name.to_owned())
+            .or_insert_with(|| Lanes {
+                reads: Arc::new(Semaphore::new(LANES)),
+                stops: Arc::new(Semaphore::new(LANES)),
+            })
+            .clone();
+        let performer = Performer { upstream, reads: lanes.reads, stops: lanes.stops };
+        state.defined.insert(definition.hash.clone(), performer.clone());
+        Ok(performer)
+    }
+
+    fn tell_live(&self, id: OperationId, event: &Event) -> bool {
+        self.lock().live.get(&id).is_some_and(|live| live.events.send(event.clone()).is_ok())
+    }
+
+    /// Spawns the driver of a row, unless it has one.
+    fn drive(self: &Arc<Self>, row: Row, performer: Performer, event: Option<Event>) -> Option<Operation> {
+        let mut state = self.lock();
+        if state.shutting_down && !row.cancel_wanted() {
+            return None;
+        }
+        if let Some(live) = state.live.get(&row.id) {
+            if let Some(event) = event {
+                // A driver that has ended leaves the table under the same lock.
+                let _driven = live.events.send(event);
+            }
+            return None;
+        }
+        let (events, inbox) = mpsc::unbounded_channel();
+        if row.epoch != self.epoch || row.owner != self.owner {
+            let taken = Event::TakenOver { owner: self.owner.clone(), epoch: self.epoch };
+            let _inbox_is_here = events.send(taken);
+        }
+        if let Some(event) = event {
+            let _inbox_is_here = events.send(event);
+        }
+        let (view, seen) = watch::channel(View::of(row.clone()));
+        let operation = Operation::new(
+            row.id,
+            seen.clone(),
+            events.clone(),
+            performer.upstream.clone(),
+            self.tracker.clone(),
+        );
+        state.live.insert(row.id, Live { events, view: seen });
+        let driver = Driver::new(self.clone(), row, performer, inbox, view);
+        self.tracker.spawn(driver.run());
+        Some(operation)
+    }
+
+    /// Whether a cancel by our own shutdown concerns it: a detached job survives us.
+    fn is_plain(row: &Row) -> bool {
+        row.on_disconnect != OnDisconnect::Detach
+    }
+}

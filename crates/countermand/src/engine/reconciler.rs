@@ -1,0 +1,166 @@
+//! Finds the operations that nobody drives. It takes no input: it reads the ledger, plans, and hands
+//! rows to drivers. A wake-up is a hint; the same path runs after a crash.
+
+use super::{Engine, RECONCILE_EVERY, REQUESTS_EVERY};
+use countermand_core::{
+    OperationId, Row,
+    event::Event,
+    ports::{Action, Filed, LedgerError, Order, Query, Request},
+};
+use std::{collections::HashSet, time::Duration};
+
+/// How many rows are read at once.
+const PAGE: usize = 1_000;
+
+/// How many rows a pass leaves to drivers at most: the rest wait for the next one.
+const DRIVEN_AT_MOST: usize = 20_000;
+
+/// How often settled rows are pruned.
+const PRUNE_EVERY: Duration = Duration::from_secs(3600);
+
+/// Whether the row shows what was asked for, or cannot any more.
+fn is_done(row: &Row, action: &Action) -> bool {
+    match action {
+        Action::Cancel { .. } => row.cancel_wanted() || row.phase.is_settled(),
+        Action::Retry => !row.phase.awaits_operator(),
+        Action::Resolve { .. } => row.phase.is_settled(),
+    }
+}
+
+/// Which of the rows that are due have to be driven.
+fn plan(due: Vec<Row>, driven: &HashSet<OperationId>) -> Vec<Row> {
+    due.into_iter().filter(|row| !driven.contains(&row.id)).collect()
+}
+
+impl Engine {
+    /// Runs the reconciler until the engine stops: at once, then whenever it is woken or a second has passed.
+    /// It is spawned here and supervised by the engine.
+    pub fn reconcile(&self) {
+        let engine = self.clone();
+        self.inner.tracker.spawn(async move {
+            let stop = engine.inner.stop.clone();
+            stop.run_until_cancelled(engine.reconcile_forever()).await;
+        });
+        let engine = self.clone();
+        self.inner.tracker.spawn(async move {
+            let stop = engine.inner.stop.clone();
+            stop.run_until_cancelled(engine.answer_requests()).await;
+        });
+    }
+
+    async fn reconcile_forever(&self) {
+        let mut pruned = None;
+        loop {
+            match self.reconcile_once().await {
+                Ok(_) => {}
+                Err(error) => tracing::error!("failed to reconcile: {error}"),
+            }
+            let now = tokio::time::Instant::now();
+            if pruned.is_none_or(|at| now.duration_since(at) >= PRUNE_EVERY) {
+                pruned = Some(now);
+                if let Err(error) = self.inner.ledger.prune(self.now() - self.inner.retention).await {
+                    tracing::warn!("failed to prune settled operations: {error}");
+                }
+            }
+            tokio::select! {
+                () = self.inner.wake.notified() => {}
+                () = tokio::time::sleep(RECONCILE_EVERY) => {}
+            }
+        }
+    }
+
+    /// One pass: every unsettled row that is due, or that an earlier incarnation held, gets a driver.
+    /// Returns how many did.
+    ///
+    /// # Errors
+    /// [`LedgerError::Store`] where the ledger cannot be read; rows found before that are driven.
+    pub async fn reconcile_once(&self) -> Result<usize, LedgerError> {
+        let earlier = Query {
+            unsettled: true,
+            other_than_epoch: Some(self.inner.epoch),
+            order: Order::Urgency,
+            limit: PAGE,
+            ..Query::default()
+        };
+        let due = Query { other_than_epoch: None, due_by: Some(self.now()), ..earlier.clone() };
+        let mut adopted = 0;
+        for query in [earlier, due] {
+            adopted += self.drive_all(query).await?;
+        }
+        Ok(adopted)
+    }
+
+    /// Drives what a query finds, page by page: rows that a driver has taken leave the
+    /// query's answer, once they are written.
+    async fn drive_all(&self, query: Query) -> Result<usize, LedgerError> {
+        let mut adopted = 0;
+        let mut limit = query.limit;
+        while self.driven() < DRIVEN_AT_MOST {
+            let rows = self.inner.ledger.list(Query { limit, ..query.clone() }).await?;
+            let complete = rows.len() < limit;
+            let driven = self.inner.lock().live.keys().copied().collect();
+            let fresh = plan(rows, &driven);
+            for row in &fresh {
+                self.adopt(row.clone(), None).await?;
+            }
+            adopted += fresh.len();
+            if complete {
+                break;
+            }
+            if fresh.is_empty() {
+                // The page was all driven rows that are not written yet: look past them.
+                limit = limit.saturating_mul(2).min(DRIVEN_AT_MOST * 2);
+                if limit == DRIVEN_AT_MOST * 2 {
+                    break;
+                }
+            }
+        }
+        Ok(adopted)
+    }
+
+    async fn answer_requests(&self) {
+        let mut told = HashSet::new();
+        loop {
+            match self.inner.ledger.requests().await {
+                Ok(requests) => {
+                    for filed in requests {
+                        self.attend(filed, &mut told).await;
+                    }
+                }
+                Err(error) => tracing::error!("failed to look for operators' requests: {error}"),
+            }
+            tokio::time::sleep(REQUESTS_EVERY).await;
+        }
+    }
+
+    /// Tells the operation once, and removes the request when what it asked for is durable, so that
+    /// a crash in between loses nothing.
+    async fn attend(&self, Filed { number, request }: Filed, told: &mut HashSet<u64>) {
+        let done = match self.inner.ledger.get(request.operation).await {
+            Ok(row) => is_done(&row, &request.action),
+            Err(LedgerError::Absent { .. }) => true,
+            Err(_) => return,
+        };
+        if !done && told.insert(number) {
+            self.answer(request).await;
+        } else if done && self.inner.ledger.answered(number).await.is_ok() {
+            told.remove(&number);
+        }
+    }
+
+    /// Does what an operator asked for.
+    async fn answer(&self, request: Request) {
+        let event = match request.action {
+            Action::Cancel { note } => {
+                // `reason` is the client's text only; the operator's goes to the log.
+                tracing::info!(operation = %request.operation, note, "an operator cancels");
+                Event::CancelWanted { cause: countermand_core::Cause::Operator, reason: None }
+            }
+            Action::Retry => Event::RetryWanted,
+            Action::Resolve { verdict, note } => Event::Resolved { verdict, note },
+        };
+        if let Err(error) = self.tell(request.operation, event).await {
+            tracing::error!(operation = %request.operation, "failed to do what an operator asked for: {error}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Makes a cancelled MCP tool call really stop upstream, or say truthfully that it did not.
+//!
+//! Performs what `countermand-core` decides. In layer order; a module imports only modules
+//! declared above it (`template` and `definition` are one layer).
+
+pub use countermand_core as core;
+
+pub mod template;
+pub mod definition;
+pub mod secret;
+pub mod upstream;
+mod platform;
+pub mod ledger;
+pub mod clock;
+pub mod engine;

@@ -1,0 +1,103 @@
+//! What is specific to Linux; elsewhere each answer is the careless one.
+
+use std::{io, path::Path};
+
+/// The name of the network file system that holds `path`, where one does. Its locks and its shared memory
+/// are not to be trusted with a database.
+///
+/// # Errors
+/// Where the file system cannot be asked, above all for a path that is not there.
+#[cfg(target_os = "linux")]
+pub(crate) fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
+    let kind = rustix::fs::statfs(path)?.f_type as u32;
+    if kind == FUSE {
+        return Ok(fuse_remote(path));
+    }
+    Ok(NETWORK.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn network_file_system(_path: &Path) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}
+
+/// The kernel's numbers for file systems whose server is another machine (or, with 9p, another kernel).
+#[cfg(target_os = "linux")]
+const NETWORK: &[(u32, &str)] = &[
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x7375_7245, "Coda"),
+    (0x564c, "NCP"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+];
+
+#[cfg(target_os = "linux")]
+const FUSE: u32 = 0x6573_5546;
+
+/// FUSE is one number for everything: a local NTFS and a bucket at the other end of the world. The
+/// mount table has the name.
+#[cfg(target_os = "linux")]
+fn fuse_remote(path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt;
+    let device = std::fs::metadata(path).ok()?.dev();
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    remote_in(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, &device)
+}
+
+/// The remote FUSE file system that is mounted as `device` (major:minor), in the words of a mount table.
+#[cfg(target_os = "linux")]
+fn remote_in(mountinfo: &str, device: &str) -> Option<&'static str> {
+    const REMOTE: &[&str] = &[
+        "sshfs",
+        "rclone",
+        "s3fs",
+        "mount-s3",
+        "goofys",
+        "gcsfuse",
+        "blobfuse2",
+        "glusterfs",
+        "ceph-fuse",
+        "ceph",
+        "davfs",
+        "curlftpfs",
+        "juicefs",
+        "mfs",
+        "beegfs",
+        "smbnetfs",
+    ];
+    mountinfo.lines().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        if mount.split(' ').nth(2) != Some(device) {
+            return None;
+        }
+        let name = system.split(' ').next()?.strip_prefix("fuse.")?;
+        REMOTE.iter().copied().find(|remote| *remote == name)
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_directory_is_on_no_network() {
+        assert_eq!(network_file_system(&std::env::temp_dir()).ok(), Some(None));
+    }
+
+    #[test]
+    fn a_remote_fuse_mount_is_told_from_a_local_one() {
+        let table = "36 25 0:41 / /mnt/far rw,nosuid shared:1 - fuse.sshfs host:/ rw,user_id=0\n\
+                     37 25 0:42 / /mnt/near rw - fuse.fuse-overlayfs overlay rw\n";
+        assert_eq!(remote_in(table, "0:41"), Some("sshfs"));
+        assert_eq!(remote_in(table, "0:42"), None);
+        assert_eq!(remote_in(table, "0:43"), None);
+    }
+}
