@@ -112,6 +112,12 @@ impl Exchange {
         std::mem::take(&mut self.body)
     }
 
+    /// Everything that still comes, as it is on the wire, up to the end of the connection. The end is final.
+    pub async fn read_to_end(&mut self) -> Vec<u8> {
+        while self.read().await {}
+        std::mem::take(&mut self.raw)
+    }
+
     /// Writes more bytes on the same connection.
     pub async fn write(&mut self, bytes: &[u8]) {
         let _gone = soon("room on the connection", self.stream.write_all(bytes)).await;

@@ -70,6 +70,27 @@ impl HttpClient {
         [head.as_bytes(), body].concat()
     }
 
+    /// A request without a body: the GET of a session's stream (with `Last-Event-ID` to resume it), the DELETE of
+    /// a session.
+    pub async fn bodiless(&self, method: &str, headers: &[(&str, &str)]) -> Exchange {
+        let mut head = format!(
+            "{method} {} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n",
+            self.path, self.address
+        );
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        self.write(head.as_bytes()).await
+    }
+
+    /// A message of a revision opened by `initialize`, in a session once there is one.
+    pub async fn in_session(&self, session: Option<&str>, revision: &str, message: &Value) -> Exchange {
+        let mut headers = vec![("MCP-Protocol-Version", revision)];
+        headers.extend(session.map(|session| ("Mcp-Session-Id", session)));
+        self.post(&headers, message.to_string().as_bytes()).await
+    }
+
     /// A request of 2026-07-28, with the headers that go with it.
     pub async fn request(&self, request: &Value) -> Exchange {
         self.write(&self.request_bytes(request, &[])).await

@@ -9,6 +9,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, Lines,
 };
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 /// A client over stdin and stdout.
@@ -19,6 +20,7 @@ pub struct StdioClient {
     /// Messages that were read while another one was looked for.
     passed: Vec<Value>,
     stderr: Arc<Mutex<String>>,
+    stderr_ended: Option<JoinHandle<()>>,
     next_barrier: u64,
     stateless: bool,
 }
@@ -38,13 +40,13 @@ impl StdioClient {
         let mut client = Self::over(output, input);
         client.process = Some(process);
         let kept = client.stderr.clone();
-        TaskTracker::new().spawn(async move {
+        client.stderr_ended = Some(TaskTracker::new().spawn(async move {
             let mut chunk = [0; 4096];
             while let Ok(read @ 1..) = errors.read(&mut chunk).await {
                 let text = String::from_utf8_lossy(&chunk[..read]);
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
             }
-        });
+        }));
         Ok(client)
     }
 
@@ -60,6 +62,7 @@ impl StdioClient {
             output: BufReader::new(output).lines(),
             passed: Vec::new(),
             stderr: Arc::default(),
+            stderr_ended: None,
             next_barrier: 0,
             stateless: false,
         }
@@ -209,5 +212,13 @@ impl StdioClient {
     /// What the process has written to stderr so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until the process, and whoever else has its stderr, has closed it; and returns all that was written there.
+    pub async fn stderr_to_end(&mut self) -> String {
+        if let Some(ended) = self.stderr_ended.take() {
+            let _whatever_ended_it = soon("the end of stderr", ended).await;
+        }
+        self.stderr()
     }
 }

@@ -100,7 +100,7 @@ impl Driver {
             self.apply(event).await;
         }
         while !self.is_done() {
-            self.launch().await;
+            self.launch();
             let woke = self.wait().await;
             match woke {
                 Woke::Stop => break,
@@ -146,7 +146,7 @@ impl Driver {
     }
 
     /// Starts what is due, one at a time.
-    async fn launch(&mut self) {
+    fn launch(&mut self) {
         if self.flight.is_some() {
             return;
         }

@@ -299,12 +299,13 @@ impl Inner {
             return None;
         }
         let (events, inbox) = mpsc::unbounded_channel();
+        // What somebody says comes first: who wants a cancel is its cause, not the restart that it meets.
+        if let Some(event) = event {
+            let _inbox_is_here = events.send(event);
+        }
         if row.epoch != self.epoch || row.owner != self.owner {
             let taken = Event::TakenOver { owner: self.owner.clone(), epoch: self.epoch };
             let _inbox_is_here = events.send(taken);
-        }
-        if let Some(event) = event {
-            let _inbox_is_here = events.send(event);
         }
         let (view, seen) = watch::channel(View::of(row.clone()));
         let operation = Operation::new(

@@ -144,7 +144,9 @@ impl HttpUpstreamClient {
             } else {
                 format!("({})", cause(error))
             };
-            let message = format!("{shown}: no connection to {to} {why}: nothing was sent");
+            let message = format!(
+                "{shown}: no connection to {to} {why}: check that it runs, and `base_url`; nothing was sent"
+            );
             return HttpFailure::NotSent(Trouble::new(message));
         }
         let message = if error.is_timeout() {

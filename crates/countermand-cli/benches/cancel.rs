@@ -1,0 +1,193 @@
+//! How long a cancel takes from the client's byte to the upstream, and what a call costs us.
+//!
+//! One process has the fake upstream and the clients, so that both ends of a latency are read off one clock; the gateway is a
+//! process of its own. Prints a table; nothing here fails because a machine is slow.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use countermand_testkit::{
+    client::{HttpClient, StdioClient, message},
+    fake::{Event, FakeUpstream, Filter, Gate, Route},
+};
+use serde_json::json;
+use std::time::Duration;
+use tokio::{process::Command, time::Instant};
+
+const CANCELS: u64 = 1_000;
+const CALLS: u64 = 3_000;
+
+const CONFIG: &str = r#"
+server: { name: bench }
+ledger: sqlite:LEDGER
+upstreams: { up: { http: BASE } }
+tools:
+  read:
+    input: &input { type: object, properties: { tag: { type: string } } }
+    upstream: up
+    http: { request: GET /slow, query: { tag: "${args.tag}" } }
+  quick:
+    input: *input
+    upstream: up
+    http: { request: GET /quick, query: { tag: "${args.tag}" } }
+  job:
+    input: *input
+    upstream: up
+    job:
+      create: { request: POST /jobs, headers: { Idempotency-Key: "${op.key}" }, query: { tag: "${args.tag}" }, id: $.id }
+      status: { request: "GET /jobs/${op.id}", every: 10ms, state: $.status, running: [running, cancelling], succeeded: [done], failed: [failed], cancelled: [cancelled] }
+      cancel: { request: "DELETE /jobs/${op.id}" }
+      key_window: 24h
+"#;
+
+struct Stage {
+    fake: FakeUpstream,
+    started: Instant,
+    client: StdioClient,
+    http: HttpClient,
+    _dir: tempfile::TempDir,
+}
+
+async fn stage() -> Stage {
+    let started = Instant::now();
+    let fake = FakeUpstream::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = dir.path().join("bench.db").display().to_string();
+    let file = dir.path().join("bench.yaml");
+    std::fs::write(&file, CONFIG.replace("BASE", &fake.base_url()).replace("LEDGER", &ledger)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_countermand"));
+    command
+        .args(["--log", "warn,countermand_cli=info", "serve", "--stdio", "--http", "127.0.0.1:0", "-c"])
+        .arg(&file);
+    let mut client = StdioClient::spawn(command).unwrap();
+    client.initialize("2025-11-25").await;
+    let said = client.stderr();
+    let at = said.find("http://").unwrap_or_else(|| panic!("{said}"));
+    let http = HttpClient::new(said[at..].lines().next().unwrap().trim());
+    Stage { fake, started, client, http, _dir: dir }
+}
+
+/// Milliseconds since the fake's record began.
+fn now(stage: &Stage) -> f64 {
+    stage.started.elapsed().as_secs_f64() * 1_000.0
+}
+
+/// Latencies in milliseconds: from each `sent` time to the event of this kind with the tag of its index.
+fn latencies(events: &[Event], kind: &str, sent: &[f64]) -> Vec<f64> {
+    let mut all = Vec::with_capacity(sent.len());
+    for event in events.iter().filter(|event| event.is(kind)) {
+        if let Some(index) = event.tag.as_deref().and_then(|tag| tag.parse::<usize>().ok())
+            && let Some(sent) = sent.get(index)
+        {
+            all.push(event.at - sent);
+        }
+    }
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+fn line(name: &str, sorted: &[f64]) {
+    let at =
+        |share: f64| sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1)));
+    let shown = |value: Option<&f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    println!(
+        "| {name:<58} | {:>5} | {:>8} | {:>8} | {:>8} |",
+        sorted.len(),
+        shown(at(0.5)),
+        shown(at(0.99)),
+        shown(sorted.last())
+    );
+}
+
+/// Calls, waits until the upstream holds the request, cancels by `notifications/cancelled`.
+async fn over_stdio(tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64> {
+    let mut stage = stage().await;
+    let held = stage.fake.hold(gate, Filter { route: Some(route), ..Filter::default() });
+    let mut sent = Vec::new();
+    for index in 0..CANCELS {
+        let id = index + 1;
+        stage.client.send(&message::call(id, tool, json!({ "tag": index.to_string() }))).await;
+        held.reached_n(id).await;
+        sent.push(now(&stage));
+        stage.client.send(&message::cancelled(id, None)).await;
+        stage.client.barrier().await;
+    }
+    let events = stage.fake.wait_for(kind, CANCELS as usize).await;
+    latencies(&events, kind, &sent)
+}
+
+/// The same over HTTP, where the cancel is the close of the response stream.
+async fn over_http(tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64> {
+    let stage = stage().await;
+    let held = stage.fake.hold(gate, Filter { route: Some(route), ..Filter::default() });
+    let mut sent = Vec::new();
+    for index in 0..CANCELS {
+        let exchange = stage.http.call(index + 1, tool, json!({ "tag": index.to_string() })).await;
+        held.reached_n(index + 1).await;
+        sent.push(now(&stage));
+        exchange.close();
+        stage.http.barrier().await;
+    }
+    let events = stage.fake.wait_for(kind, CANCELS as usize).await;
+    latencies(&events, kind, &sent)
+}
+
+/// CPU time of a process so far: user and system, in clock ticks of 10 ms.
+fn cpu(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<u64> = after.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    // After the name come the state (no number) and the fields from the parent's id on: utime is the 11th, stime the 12th.
+    let ticks = fields.get(10).copied().unwrap_or_default() + fields.get(11).copied().unwrap_or_default();
+    Duration::from_millis(ticks * 10)
+}
+
+/// What one call of an `http` tool costs us: CPU time, and latency against asking the upstream directly.
+async fn cost_of_a_call() {
+    let mut stage = stage().await;
+    let pid = stage.client.pid().unwrap();
+    for id in 0..200 {
+        stage.client.send(&message::call(id, "quick", json!({ "tag": "warm" }))).await;
+        stage.client.response(&json!(id)).await;
+    }
+    let before = cpu(pid);
+    let begun = Instant::now();
+    for id in 1_000..1_000 + CALLS {
+        stage.client.send(&message::call(id, "quick", json!({ "tag": "t" }))).await;
+        stage.client.response(&json!(id)).await;
+    }
+    let (through, used) = (begun.elapsed() / CALLS as u32, (cpu(pid) - before) / CALLS as u32);
+    let upstream = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("{}/quick?tag=t", stage.fake.base_url());
+    let begun = Instant::now();
+    for _ in 0..CALLS {
+        upstream.get(&url).send().await.unwrap().bytes().await.unwrap();
+    }
+    let direct = begun.elapsed() / CALLS as u32;
+    println!("\n{CALLS} calls of an `http` tool over stdio, one after the other:");
+    println!("  our CPU time per call   {:.3} ms", used.as_secs_f64() * 1_000.0);
+    println!(
+        "  latency per call        {:.3} ms, {:.1} × a direct request ({:.3} ms)",
+        through.as_secs_f64() * 1_000.0,
+        through.as_secs_f64() / direct.as_secs_f64(),
+        direct.as_secs_f64() * 1_000.0
+    );
+}
+
+#[tokio::main]
+async fn main() {
+    println!("Latency of a cancel in ms, from the client's byte to the upstream:\n");
+    println!("| {:<58} | {:>5} | {:>8} | {:>8} | {:>8} |", "what", "n", "p50", "p99", "max");
+    println!("|{:-<60}|{:->7}|{:->10}|{:->10}|{:->10}|", "", "", "", "", "");
+    let read = (Gate::RequestHead, Route::Slow, "closed_early");
+    let job = (Gate::Poll, Route::JobStatus, "cancel_received");
+    line("stdio, `http` tool: upstream connection closed", &over_stdio("read", read.0, read.1, read.2).await);
+    line(
+        "HTTP stream closed, `http` tool: upstream connection closed",
+        &over_http("read", read.0, read.1, read.2).await,
+    );
+    line("stdio, `job` tool: DELETE at the upstream", &over_stdio("job", job.0, job.1, job.2).await);
+    line(
+        "HTTP stream closed, `job` tool: DELETE at the upstream",
+        &over_http("job", job.0, job.1, job.2).await,
+    );
+    cost_of_a_call().await;
+}

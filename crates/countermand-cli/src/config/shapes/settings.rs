@@ -1,0 +1,116 @@
+//! The shapes of the file itself, the gateway's own settings, and the upstreams.
+
+use super::{
+    DEFAULTS,
+    Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text},
+    PRESET, SECRET, Shape, TOOL, field,
+};
+
+/// The whole file.
+pub static ROOT: Shape = Shape {
+    name: "Config",
+    doc: "The config file of countermand.",
+    fields: &[&[
+        field("server", Of(&SERVER), "What MCP clients see, and where."),
+        field("admin", Of(&ADMIN), "Console, API, /metrics, /healthz and /readyz."),
+        field(
+            "ledger",
+            Text,
+            "Where operations are kept: `sqlite:PATH`, relative to the working directory. Default: sqlite:countermand.db.",
+        ),
+        field("retention", Duration, "How long settled operations are kept. Default: 30d."),
+        field("limits", Of(&LIMITS), "What bounds the gateway."),
+        field("defaults", Of(&DEFAULTS), "What every tool takes that does not say otherwise."),
+        field(
+            "presets",
+            Map(&Of(&PRESET)),
+            "Named kinds to fill in with `preset: NAME`; each field can be overridden.",
+        ),
+        field("upstreams", Map(&Of(&UPSTREAM)), "What the tools call."),
+        field("tools", Map(&Of(&TOOL)), "The tools, by name."),
+    ]],
+};
+
+/// `server`.
+pub static SERVER: Shape = Shape {
+    name: "Server",
+    doc: "What MCP clients see.",
+    fields: &[&[
+        field("name", Text, "The server's name. Default: countermand."),
+        field("title", Text, "Its name for people."),
+        field("version", Text, "Its version. Default: that of countermand."),
+        field("instructions", Text, "What a model should know about the server as a whole."),
+        field("http", Either(&[Of(&SERVER_HTTP), Text]), "Streamable HTTP at /mcp. Without it: stdio only."),
+        field("auth", Later, "Who may call."),
+        field("tasks", Later, "Long calls as durable tasks."),
+    ]],
+};
+
+/// `server.http`.
+pub static SERVER_HTTP: Shape = Shape {
+    name: "Listener",
+    doc: "The MCP listener.",
+    fields: &[&[
+        field("listen", Text, "ADDRESS:PORT, such as 127.0.0.1:8717."),
+        field(
+            "allowed_hosts",
+            Either(&[List(&Text), Text]),
+            "Host names that clients may use, besides those of loopback.",
+        ),
+        field(
+            "allowed_origins",
+            Either(&[List(&Text), Text]),
+            "Origins that browsers may call from, besides those of loopback.",
+        ),
+        field("json", Bool, "Answer with plain JSON where nothing is streamed. Default: false."),
+    ]],
+};
+
+/// `admin`.
+pub static ADMIN: Shape = Shape {
+    name: "Admin",
+    doc: "The admin listener.",
+    fields: &[&[
+        field("listen", Text, "ADDRESS:PORT; loopback, or with a token."),
+        field("token", Either(&[Of(&SECRET), Text]), "The bearer token that it asks for."),
+    ]],
+};
+
+/// `limits`.
+pub static LIMITS: Shape = Shape {
+    name: "Limits",
+    doc: "Beyond these: an error at once; nothing is queued without bound.",
+    fields: &[&[
+        field("per_principal", Count, "Calls in flight per principal. Default: 1000."),
+        field("total", Count, "Calls in flight in all. Default: 10000."),
+        field("message", Size, "The largest MCP message. Default: 4MiB."),
+    ]],
+};
+
+/// `upstreams.NAME`.
+pub static UPSTREAM: Shape = Shape {
+    name: "Upstream",
+    doc: "Something that tools call: exactly one kind.",
+    fields: &[&[
+        field("http", Either(&[Of(&UPSTREAM_HTTP), Text]), "An HTTP API; a plain string is its base_url."),
+        field("postgres", Later, "A PostgreSQL database."),
+        field("mysql", Later, "A MySQL or MariaDB database."),
+        field("mcp", Later, "An existing MCP server."),
+    ]],
+};
+
+/// `upstreams.NAME.http`.
+pub static UPSTREAM_HTTP: Shape = Shape {
+    name: "HttpUpstream",
+    doc: "An HTTP API.",
+    fields: &[&[
+        field("base_url", Text, "What every request path is appended to."),
+        field("url", Text, "The same as base_url."),
+        field("headers", Map(&Either(&[Text, Of(&SECRET)])), "Headers of every request."),
+        field("concurrency", Count, "Requests in flight; cancels do not wait. Default: 1000."),
+        field("idle", Count, "Idle connections kept, at most. Default: 64."),
+        field("connect_timeout", Duration, "How long connecting may take. Default: 10s."),
+        field("read_timeout", Duration, "How long a response may be silent. Default: 60s."),
+        field("max_bytes", Size, "The largest response body. Default: 10MiB."),
+    ]],
+};

@@ -1,0 +1,278 @@
+//! Tools: a kind, and what stands beside it.
+
+use super::{
+    checked::Tool,
+    fields::{Fields, Reader, suggest},
+    http::read_http,
+    input::{self, Arguments},
+    job::{self, read_job},
+    kind::Made,
+    node::{Data, Entry, Node},
+    presets::Presets,
+    request::read_request,
+    shapes,
+    siblings::{Siblings, on_disconnect, on_reissue},
+};
+use countermand::{
+    core::WhenCompleted,
+    definition::{CancelDefinition, Effect, HttpUpstream, ToolDefinition, Work},
+    template::RequestTemplate,
+};
+use std::collections::BTreeMap;
+
+/// The tool that countermand adds itself.
+pub const BUILT_IN: &str = "cancellation_status";
+
+/// The longest name that MCP allows.
+const LONGEST_NAME: usize = 128;
+
+/// The kinds of this version.
+const KINDS: [&str; 2] = ["job", "http"];
+/// Kinds that are known, and not there yet: opening the tool has reported them.
+const LATER: [&str; 3] = ["sql", "command", "steps"];
+
+/// What the tools of a file share.
+pub struct Shared<'a> {
+    /// The upstreams; `None` for one that has errors of its own.
+    pub upstreams: BTreeMap<String, Option<HttpUpstream>>,
+    /// The presets.
+    pub presets: Presets<'a>,
+    /// `defaults`.
+    pub defaults: Option<&'a Node>,
+}
+
+/// Reads `tools.NAME`.
+pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Option<Tool> {
+    let name = check_name(reader, entry);
+    let fields = reader.open(&entry.value, &shapes::TOOL)?;
+    let text = |name: &str| fields.get(name).and_then(|node| reader.name(node));
+    let (title, description) = (text("title"), text("description"));
+    let annotations = fields.get("annotations").and_then(|node| read_annotations(reader, node));
+    let args = input::read_input(reader, fields.get("input"));
+    let output = fields.get("output").and_then(|node| input::read_schema(reader, node, "output"));
+    let upstream = read_upstream(reader, &fields, shared);
+    let (kind, node) = one_kind(reader, &fields)?;
+    let node = shared.presets.fill_in(reader, kind, node)?;
+    let made = match kind {
+        "job" => read_job(reader, &node, &args),
+        _ => read_http(reader, &node, &args),
+    };
+    let siblings = Siblings { tool: fields, defaults: shared.defaults };
+    let on_disconnect = siblings.get("on_disconnect").and_then(|(node, _)| on_disconnect(reader, node));
+    if let Some((node, _)) = siblings.get("on_reissue") {
+        on_reissue(reader, node);
+    }
+    let timeout = siblings.get("timeout").and_then(|(node, _)| Some((node, reader.duration(node)?)));
+    let made = made?;
+    if let Some((node, timeout)) = timeout
+        && timeout > made.policy.lifetime
+    {
+        let help = "write a longer `lifetime:`, or a shorter `timeout:`";
+        reader.warn(node.at, "the lifetime ends before this timeout does", help);
+    }
+    let timeout = timeout.map_or(made.default_timeout, |(_, timeout)| timeout);
+    let definition = finish(reader, &entry.name, upstream, made, &siblings, &node, &args);
+    let (definition, accepted) = definition?;
+    let input = if args.declared { args.schema } else { input::undeclared(&definition) };
+    if !args.declared && input.get("properties").is_some() {
+        let help = "write `input:`, a JSON Schema: without it nothing is validated, and a model must guess";
+        reader.warn(entry.at, "this tool has no `input`", help);
+    }
+    Some(Tool {
+        name: name?,
+        title,
+        description,
+        annotations,
+        input,
+        output,
+        definition,
+        timeout,
+        on_disconnect,
+        accepted,
+    })
+}
+
+fn check_name(reader: &Reader<'_>, entry: &Entry) -> Option<String> {
+    let name = &entry.name;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(allowed) {
+        let help = "write 1 to 128 letters, digits, `_`, `-`, `.` or `/`";
+        reader.error(entry.at, format!("`{name}` is no name for a tool"), help);
+        return None;
+    }
+    if name == BUILT_IN {
+        let help = "choose another name: it tells what became of cancelled calls";
+        reader.error(entry.at, format!("`{name}` is a tool that countermand adds itself"), help);
+        return None;
+    }
+    Some(name.clone())
+}
+
+fn read_annotations(reader: &Reader<'_>, node: &Node) -> Option<serde_json::Value> {
+    for entry in reader.entries(node)? {
+        if entry.name.ends_with("Hint") {
+            reader.truth(&entry.value);
+        } else if entry.name == "title" {
+            reader.text(&entry.value);
+        }
+    }
+    Some(node.to_json())
+}
+
+fn read_upstream(reader: &Reader<'_>, fields: &Fields<'_>, shared: &Shared<'_>) -> Option<HttpUpstream> {
+    let known = shared.upstreams.keys().map(String::as_str);
+    let Some(node) = fields.get("upstream") else {
+        if LATER.iter().any(|kind| fields.get(kind).is_some()) {
+            return None;
+        }
+        let help = match shared.upstreams.keys().next() {
+            Some(name) => format!("add `upstream: {name}`"),
+            None => "add one under `upstreams:`, and name it here: `upstream: NAME`".to_owned(),
+        };
+        reader.missing(fields.node, "upstream", "`upstream` is missing: where do its requests go?", help);
+        return None;
+    };
+    let name = reader.name(node)?;
+    match shared.upstreams.get(&name) {
+        Some(upstream) => upstream.clone(),
+        None => {
+            let help = match suggest(&name, known) {
+                none if none == "there are none" => "add it under `upstreams:`".to_owned(),
+                help => help,
+            };
+            reader.error(node.at, format!("there is no upstream `{name}`"), help);
+            None
+        }
+    }
+}
+
+fn one_kind<'a>(reader: &Reader<'_>, fields: &Fields<'a>) -> Option<(&'static str, &'a Node)> {
+    let kinds: Vec<_> = KINDS.iter().filter_map(|kind| Some((*kind, fields.get(kind)?))).collect();
+    let later = LATER.iter().any(|kind| fields.get(kind).is_some());
+    match kinds.as_slice() {
+        [one] if !later => Some(*one),
+        [] if later => None,
+        [] => {
+            if !KINDS.iter().any(|kind| fields.node.has_like(kind)) {
+                let help = "add `job: …` or `http: …`";
+                reader.error(fields.head(), "what does this tool do? It has no kind", help);
+            }
+            None
+        }
+        [_] => None,
+        [_, second, ..] => {
+            reader.error(second.1.head(), "a tool has exactly one kind", "leave one of `job` and `http` out");
+            None
+        }
+    }
+}
+
+/// Adds undo and mark to what the kind has made.
+fn finish(
+    reader: &Reader<'_>,
+    tool: &str,
+    upstream: Option<HttpUpstream>,
+    made: Made,
+    siblings: &Siblings<'_>,
+    kind: &Node,
+    args: &Arguments,
+) -> Option<(ToolDefinition, super::checked::Accepted)> {
+    let Made { work, mut policy, accepted, .. } = made;
+    let saved = job::saved(kind.get("create"), kind.get("status"));
+    let (has_row, id) = match &work {
+        Work::Job(_) => (true, Ok(())),
+        Work::Http(http) => (
+            http.effect == Effect::Once,
+            http.id.as_ref().map(|_| ()).ok_or("say where it is in the answer: `http: { id: $.id, … }`"),
+        ),
+    };
+    if !has_row {
+        refuse_siblings(reader, siblings);
+        let definition = ToolDefinition {
+            tool: tool.to_owned(),
+            upstream: upstream?,
+            work,
+            compensate: Vec::new(),
+            mark: None,
+            policy,
+        };
+        return Some((definition, accepted));
+    }
+    let scope = |of| job::scope_after(args, &saved, of, id);
+    let compensate = read_compensate(reader, siblings, &scope("compensate"));
+    let mark = siblings
+        .get("mark")
+        .map(|(node, from_defaults)| (node, from_defaults, read_one(reader, node, &scope("mark"))));
+    policy.undo_steps = u32::try_from(compensate.len()).unwrap_or(u32::MAX);
+    policy.when_completed = siblings.when_completed(reader, !compensate.is_empty());
+    if let (Work::Http(_), Some((node, false)), WhenCompleted::Keep) =
+        (&work, siblings.get("compensate"), policy.when_completed)
+    {
+        let help = "say `when_completed: compensate`, or leave `compensate` out";
+        reader.warn(
+            node.head(),
+            "this undo is never sent: a request either completes, which is kept, or did nothing",
+            help,
+        );
+    }
+    let stoppable = policy.can_cancel || matches!(work, Work::Http(_));
+    if let (Some((node, false, _)), true) = (&mark, stoppable) {
+        let help = "leave it out: a mark is for a job whose `cancel` is `unsupported`";
+        reader.warn(node.head(), "this mark is never sent", help);
+    }
+    if let Work::Job(job) = &work
+        && matches!(job.cancel, CancelDefinition::Unsupported(_))
+        && compensate.is_empty()
+        && mark.is_none()
+    {
+        let at = kind.get("cancel").unwrap_or(kind).head();
+        let help =
+            "add `compensate:` to undo its effects, or `mark:` so that nobody takes them as authoritative";
+        reader.warn(at, "after a cancel it runs on, and nothing says so upstream", help);
+    }
+    let mark = if stoppable { None } else { mark.and_then(|(.., request)| request) };
+    policy.mark = mark.is_some();
+    let definition =
+        ToolDefinition { tool: tool.to_owned(), upstream: upstream?, work, compensate, mark, policy };
+    Some((definition, accepted))
+}
+
+fn refuse_siblings(reader: &Reader<'_>, siblings: &Siblings<'_>) {
+    for name in ["compensate", "mark", "when_completed"] {
+        if let Some((node, false)) = siblings.get(name) {
+            let help = "leave it out, or say `effect: once`";
+            reader.error(
+                node.head(),
+                format!("`{name}` has no meaning for a request without an effect"),
+                help,
+            );
+        }
+    }
+}
+
+fn read_compensate(
+    reader: &Reader<'_>,
+    siblings: &Siblings<'_>,
+    scope: &super::scope::Scope<'_>,
+) -> Vec<RequestTemplate> {
+    let Some((node, _)) = siblings.get("compensate") else { return Vec::new() };
+    match &node.data {
+        Data::List(items) => items.iter().filter_map(|item| read_one(reader, item, scope)).collect(),
+        _ => {
+            let help = "write `compensate: [ { request: DELETE /rows } ]`: undo runs in this order";
+            reader.error(
+                node.head(),
+                format!("a list of requests is needed here, not {}", node.what()),
+                help,
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn read_one(reader: &Reader<'_>, node: &Node, scope: &super::scope::Scope<'_>) -> Option<RequestTemplate> {
+    if !matches!(node.data, Data::Text(_)) {
+        reader.open(node, &shapes::REQUEST)?;
+    }
+    read_request(reader, node, scope)
+}

@@ -1,0 +1,122 @@
+//! HTTP upstreams.
+
+use super::{
+    fields::Reader,
+    node::{Data, Node},
+    secret, shapes,
+};
+use countermand::definition::{HttpLimits, HttpUpstream, Value};
+use url::Url;
+
+/// Reads `upstreams.NAME`.
+pub fn upstream(reader: &Reader<'_>, name: &str, node: &Node) -> Option<HttpUpstream> {
+    let fields = reader.open(node, &shapes::UPSTREAM)?;
+    let Some(http) = fields.get("http") else {
+        if fields.node.entries_are_empty() {
+            reader.error(fields.head(), "what kind of upstream is this?", "write `http: { base_url: URL }`");
+        }
+        return None;
+    };
+    if let Data::Text(_) = http.data {
+        let base_url = base_url(reader, http)?;
+        return Some(HttpUpstream {
+            name: name.to_owned(),
+            base_url,
+            headers: Vec::new(),
+            limits: HttpLimits::default(),
+        });
+    }
+    let fields = reader.open(http, &shapes::UPSTREAM_HTTP)?;
+    let url = match (fields.get("base_url"), fields.get("url")) {
+        (Some(_), Some(url)) => {
+            reader.error(url.head(), "`url` is another name of `base_url`", "leave one of them out");
+            return None;
+        }
+        (Some(url), None) | (None, Some(url)) => url,
+        (None, None) => {
+            reader.missing(
+                fields.node,
+                "base_url",
+                "`base_url` is missing",
+                "write `base_url: http://HOST:PORT`",
+            );
+            return None;
+        }
+    };
+    let headers = headers(reader, fields.get("headers"));
+    let mut limits = HttpLimits::default();
+    let count = |name: &str| fields.get(name).and_then(|node| reader.count(node));
+    let time = |name: &str| fields.get(name).and_then(|node| reader.duration(node));
+    limits.concurrency = count("concurrency").unwrap_or(limits.concurrency);
+    limits.idle = count("idle").unwrap_or(limits.idle);
+    limits.connect_timeout = time("connect_timeout").unwrap_or(limits.connect_timeout);
+    limits.read_timeout = time("read_timeout").unwrap_or(limits.read_timeout);
+    let bytes = fields.get("max_bytes").and_then(|node| reader.size(node));
+    limits.max_bytes = bytes.unwrap_or(limits.max_bytes);
+    Some(HttpUpstream { name: name.to_owned(), base_url: base_url(reader, url)?, headers, limits })
+}
+
+/// A base that paths can be appended to, and that holds no secret.
+fn base_url(reader: &Reader<'_>, node: &Node) -> Option<String> {
+    if !matches!(node.data, Data::Text(_)) {
+        return reader.expected(node, "a URL");
+    }
+    let text = reader.name(node)?;
+    let refuse = |message: &str, help: &str| {
+        reader.error(node.at, message, help);
+        None
+    };
+    let Ok(url) = Url::parse(&text) else {
+        return refuse(&format!("`{text}` is no URL"), "write `http://HOST:PORT` or `https://HOST/PATH`");
+    };
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return refuse(
+            &format!("`{text}` is no HTTP URL"),
+            "write `http://HOST:PORT` or `https://HOST/PATH`",
+        );
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return refuse(
+            "a base_url holds no credentials: it is shown to people",
+            "write `headers: { authorization: { env: NAME, prefix: \"Basic \" } }`",
+        );
+    }
+    if url.query().is_some() {
+        return refuse(
+            "a base_url has no query: paths are appended to it",
+            "name the parameters under `query:` of the requests",
+        );
+    }
+    if url.fragment().is_some() {
+        return refuse("a base_url has no fragment", "leave out what starts with `#`");
+    }
+    Some(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn headers(reader: &Reader<'_>, node: Option<&Node>) -> Vec<(String, Value)> {
+    let mut headers = Vec::new();
+    for entry in reader.optional_entries(node) {
+        if !secret::check_header(reader, entry.at, &entry.name) {
+            continue;
+        }
+        if secret::is_secret(&entry.value) {
+            headers
+                .extend(secret::secret(reader, &entry.value).map(|s| (entry.name.clone(), Value::Secret(s))));
+            continue;
+        }
+        let Some(text) = reader.text(&entry.value) else { continue };
+        if text.contains("${") {
+            reader.error(
+                entry.value.at,
+                "the headers of an upstream are the same in every request: no placeholders",
+                "move it to the `headers:` of a request; for a secret write `{ env: NAME }`",
+            );
+            continue;
+        }
+        if secret::check_value(reader, &entry.value, &text) {
+            secret::warn_of_plain_secret(reader, &entry.value, &entry.name, true);
+            headers.push((entry.name.clone(), Value::Text(text)));
+        }
+    }
+    headers
+}

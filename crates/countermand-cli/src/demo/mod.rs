@@ -1,0 +1,81 @@
+//! `countermand demo`: the main job in one go, told from the upstream's own record.
+
+mod cases;
+mod theatre;
+
+use anyhow::Result;
+use clap::Args;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    process::ExitCode,
+};
+use theatre::Theatre;
+
+/// How the demo goes.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Stay up afterwards, and say how to connect a client
+    #[arg(long)]
+    keep: bool,
+    /// Every kind of upstream that this version knows
+    #[arg(long)]
+    all: bool,
+}
+
+/// Where the demo's slow job API listens.
+#[derive(Debug, Args)]
+pub(crate) struct Upstream {
+    /// Its address; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))]
+    listen: SocketAddr,
+}
+
+/// Runs the slow job API until stdin ends.
+///
+/// # Errors
+/// Where it cannot listen.
+pub(crate) async fn upstream(upstream: Upstream) -> Result<()> {
+    Ok(countermand_testkit::fake::run_process(upstream.listen).await?)
+}
+
+/// Runs every case, and exits 0 only if all of them held.
+///
+/// # Errors
+/// Where upstream or gateway could not be started.
+pub(crate) async fn run(demo: Demo) -> Result<ExitCode> {
+    crate::print(format_args!(
+        "A slow job API, the gateway in front of it, and a client that cancels. What happened upstream, by the \
+         upstream's own record:\n\n"
+    ))?;
+    let mut theatre = Theatre::open().await?;
+    let mut held = 0;
+    let cases = cases::all();
+    for case in &cases {
+        let told = (case.play)(&mut theatre).await;
+        let (mark, what) = match told {
+            Ok(what) => {
+                held += 1;
+                ("ok  ", what)
+            }
+            Err(error) => ("FAIL", format!("{error:#}")),
+        };
+        crate::print(format_args!("  {mark}  {:<34} {what}\n", case.name))?;
+    }
+    let books = theatre.upstream.books().await?;
+    crate::print(format_args!(
+        "\n{held} of {} held. The upstream's books: {} jobs created = {} completed + {} failed + {} cancelled + {} still \
+         running.\n",
+        cases.len(),
+        books.created,
+        books.completed,
+        books.failed,
+        books.cancelled,
+        books.live
+    ))?;
+    let all = held == cases.len() && books.live == 0;
+    if demo.keep && all {
+        theatre.stay().await?;
+    }
+    theatre.close().await;
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

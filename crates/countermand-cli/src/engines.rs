@@ -1,0 +1,55 @@
+//! Engines as the command line makes them: one a ledger.
+
+use countermand::{
+    clock::SystemClock,
+    core::Owner,
+    definition::ToolDefinition,
+    engine::{Engine, Parts, Performers},
+    ledger::SqliteLedger,
+    secret::Secrets,
+    upstream::Upstreams,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How long settled operations are kept where no config says otherwise.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What an engine needs beside its ledger.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) upstreams: Arc<Upstreams>,
+    pub(crate) clock: Arc<SystemClock>,
+    pub(crate) retention: Duration,
+}
+
+impl World {
+    pub(crate) fn new(retention: Duration) -> Self {
+        let clock = Arc::new(SystemClock::new());
+        let upstreams = Arc::new(Upstreams::new(Arc::new(Secrets::new()), clock.clone()));
+        Self { upstreams, clock, retention }
+    }
+
+    /// The engine over a ledger that this process holds.
+    pub(crate) fn engine(&self, ledger: Arc<SqliteLedger>) -> Engine {
+        let upstreams = self.upstreams.clone();
+        let performers: Performers = Arc::new(move |stored| {
+            let definition = ToolDefinition::from_stored(stored)
+                .map_err(|error| format!("its stored definition cannot be read by this version: {error}"))?;
+            upstreams.for_definition(&definition).map_err(|error| error.to_string())
+        });
+        let epoch = ledger.epoch();
+        Engine::new(Parts {
+            ledger,
+            performers,
+            clock: self.clock.clone(),
+            owner: Owner(format!("pid {}", std::process::id())),
+            epoch,
+            retention: self.retention,
+        })
+    }
+}
+
+/// An engine for one thing to do.
+pub(crate) fn of(ledger: Arc<SqliteLedger>) -> Engine {
+    World::new(RETENTION).engine(ledger)
+}

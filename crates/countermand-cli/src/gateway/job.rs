@@ -1,0 +1,245 @@
+//! One call of a tool that has an operation: starts it, watches it, answers.
+
+use super::{Gateway, ServedTool, answer};
+use countermand::{
+    core::{
+        CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row,
+        ports::{Clock as _, Upstream},
+    },
+    engine::{Operation, View},
+    template::inputs_of,
+};
+use countermand_mcp::{Answer, Call, Delivery};
+use serde_json::{Map, Value, value::RawValue};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What woke the call.
+enum Woke {
+    Ended(Cause, Option<String>),
+    Changed(Option<View>),
+    TimedOut,
+}
+
+/// Serves one call. The operation is durable before anything is sent, and goes on under the
+/// engine's care whatever becomes of this future.
+pub(super) async fn serve(
+    gateway: &Gateway,
+    tool: &Arc<ServedTool>,
+    call: Call,
+    arguments: Map<String, Value>,
+) -> Answer {
+    let timeout = Instant::now() + tool.config.timeout;
+    let row = new_row(gateway, tool, &call, &arguments);
+    let upstream = match with_secrets(gateway, tool, arguments) {
+        Ok(upstream) => upstream,
+        Err(error) => return Answer::result(answer::error(&capitalised(&error), None)),
+    };
+    // A client that has left already starts nothing.
+    if call.handle.cause().is_some_and(|(cause, _)| cause.is_the_clients()) {
+        return silence();
+    }
+    let operation = match gateway.engine.start(row, &tool.stored, upstream).await {
+        Ok(operation) => operation,
+        Err(error) => {
+            tracing::error!(tool = tool.config.name, "{error}");
+            return Answer::result(answer::error(&capitalised(&error.to_string()), None));
+        }
+    };
+    Served { tool, call, operation, progress: 0.0, told_id: false }.watch(timeout).await
+}
+
+fn new_row(gateway: &Gateway, tool: &ServedTool, call: &Call, arguments: &Map<String, Value>) -> Row {
+    let now = gateway.clock.now();
+    let (owner, epoch) = gateway.engine.identity();
+    let new = NewRow {
+        id: OperationId(uuid::Uuid::now_v7()),
+        call: CallId(call.handle.id()),
+        session: call.session.clone(),
+        request_id: Some(call.request_id.get().to_owned()),
+        principal: Principal(call.principal.clone()),
+        tool: tool.config.name.clone(),
+        args_hash: countermand::core::row::hash_json(&Value::Object(arguments.clone())),
+        inputs: inputs_of(&tool.config.definition, &tool.kept(arguments)),
+        definition: tool.stored.hash.clone(),
+        policy: tool.stored.policy.clone(),
+        upstream: tool.config.definition.upstream.name.clone(),
+        key: now.dice.key(),
+        // On stdio and in the stateless revision a client that has left cannot come back.
+        on_disconnect: tool.config.on_disconnect.unwrap_or(OnDisconnect::Cancel),
+        owner,
+        epoch,
+    };
+    Row::new(new, now.at)
+}
+
+/// The call's own performer, where its create needs arguments that are never kept.
+fn with_secrets(
+    gateway: &Gateway,
+    tool: &ServedTool,
+    arguments: Map<String, Value>,
+) -> Result<Option<Arc<dyn Upstream>>, String> {
+    if !tool.config.accepted.write_only {
+        return Ok(None);
+    }
+    gateway
+        .upstreams
+        .for_call(&tool.config.definition, arguments)
+        .map(Some)
+        .map_err(|error| error.to_string())
+}
+
+/// Nobody reads it: the registry sends nothing for a call that its client has ended.
+fn silence() -> Answer {
+    Answer::result(answer::error("The call was ended by its client.", None))
+}
+
+struct Served<'a> {
+    tool: &'a ServedTool,
+    call: Call,
+    operation: Operation,
+    progress: f64,
+    told_id: bool,
+}
+
+impl Served<'_> {
+    async fn watch(mut self, timeout: Instant) -> Answer {
+        let mut view = self.operation.view();
+        loop {
+            self.report(&view);
+            if let Some(answer) = self.ended_elsewhere(&view) {
+                return answer;
+            }
+            if view.is_over() {
+                return self.finish(view, timeout).await;
+            }
+            let woke = tokio::select! {
+                biased;
+                (cause, reason) = self.call.handle.cancelled() => Woke::Ended(cause, reason),
+                changed = self.operation.changed() => Woke::Changed(changed),
+                () = tokio::time::sleep_until(timeout) => Woke::TimedOut,
+            };
+            match woke {
+                Woke::Ended(cause, reason) => return self.end(cause, reason).await,
+                Woke::TimedOut => {
+                    // Should the client be faster, its cause stands, and the next turn sees it.
+                    self.call.handle.cancel(Cause::Deadline, None);
+                }
+                Woke::Changed(Some(newer)) => view = newer,
+                Woke::Changed(None) => return self.lost(&view),
+            }
+        }
+    }
+
+    /// The operation was cancelled by something that is not the call: its lifetime, an operator.
+    fn ended_elsewhere(&mut self, view: &View) -> Option<Answer> {
+        let cause = view.row.cause.filter(|cause| !cause.is_the_clients())?;
+        self.call.handle.cancel(cause, None);
+        let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
+        Some(self.say(&text, &view.row))
+    }
+
+    /// The call was ended: the operation learns why, and who ended it decides whether anybody is told.
+    async fn end(mut self, cause: Cause, reason: Option<String>) -> Answer {
+        let detached = self.operation.view().row.on_disconnect == OnDisconnect::Detach;
+        match cause {
+            Cause::ClientDisconnected | Cause::SessionEnded => self.operation.client_left(cause),
+            Cause::Shutdown if detached => self.operation.client_left(Cause::ClientDisconnected),
+            cause => self.operation.cancel(cause, reason),
+        }
+        if cause.is_the_clients() {
+            return silence();
+        }
+        // Told once the wish is durable, so that what is said has happened.
+        let mut view = self.operation.view();
+        while !view.row.cancel_wanted() && !detached && !view.is_over() {
+            match self.operation.changed().await {
+                Some(newer) => view = newer,
+                None => break,
+            }
+        }
+        let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
+        self.say(&text, &view.row)
+    }
+
+    /// It has come to its end. A result may have to be read first; a cancel still wins.
+    async fn finish(self, view: View, timeout: Instant) -> Answer {
+        let delivers = view.has_completed() && matches!(view.row.phase, Phase::Ended | Phase::Completed);
+        if !delivers {
+            let text = answer::without_result(&view);
+            return self.deliver(answer::error(&text, Some(&view.row)));
+        }
+        let result = tokio::select! {
+            biased;
+            (cause, reason) = self.call.handle.cancelled() => Err((cause, reason)),
+            () = tokio::time::sleep_until(timeout) => {
+                self.call.handle.cancel(Cause::Deadline, None);
+                Err(self.call.handle.cause().unwrap_or((Cause::Deadline, None)))
+            }
+            result = self.operation.result() => Ok(result),
+        };
+        match result {
+            Err((cause, reason)) => self.end(cause, reason).await,
+            Ok(Ok(payload)) => {
+                let uri = format!("countermand://operations/{}/result", view.row.id);
+                let result = answer::payload(&payload, &uri, Some(&view.row));
+                self.deliver(result)
+            }
+            Ok(Err(trouble)) => {
+                let text = format!(
+                    "It finished upstream, but its result could not be read: {}. This was {}.",
+                    trouble.message,
+                    answer::named(&view.row)
+                );
+                self.deliver(answer::error(&text, Some(&view.row)))
+            }
+        }
+    }
+
+    /// Nobody drives it any more: somebody else does, or the engine is going down.
+    fn lost(&mut self, view: &View) -> Answer {
+        let text = format!(
+            "The gateway does not follow it any more; the ledger keeps it. {} This is {}.",
+            answer::sentence(&view.row),
+            answer::named(&view.row)
+        );
+        self.say(&text, &view.row)
+    }
+
+    /// An answer that changes nothing for the operation.
+    fn say(&mut self, text: &str, row: &Row) -> Answer {
+        Answer::result(answer::error(text, Some(row)))
+    }
+
+    /// The answer that the operation owes: it learns whether it was sent.
+    fn deliver(self, result: Box<RawValue>) -> Answer {
+        let (answer, fate) = Answer::result(result).delivery();
+        self.operation.deliver_when(async move {
+            match fate.await {
+                Ok(Delivery::Sent) => Ok(()),
+                Ok(Delivery::Suppressed(cause)) => Err(cause),
+                Err(_) => Err(Cause::ClientDisconnected),
+            }
+        });
+        answer
+    }
+
+    /// Tells a client that asked for it how far it is: the upstream's id first.
+    fn report(&mut self, view: &View) {
+        let Some(progress) = &self.call.progress else { return };
+        let row = &view.row;
+        if row.upstream_id.is_some() && !self.told_id {
+            self.told_id = true;
+            progress.send(0.0, None, Some(&format!("started {}", answer::named(row))));
+        }
+        if let Some(value) = view.progress.filter(|value| *value > self.progress) {
+            self.progress = value;
+            progress.send(value, None, None);
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! The gateway's tools, as the wire serves them.
+
+mod answer;
+mod job;
+mod read;
+mod status;
+
+use crate::config::{Config, Tool};
+use countermand::{
+    clock::SystemClock,
+    core::ports::Definition,
+    definition::{Effect, Work},
+    engine::Engine,
+    upstream::{HttpRead, Upstreams},
+};
+use countermand_mcp::{Answer, Call, Handler, RpcError, ServerInfo};
+use jsonschema::Validator;
+use serde_json::{Map, Value, json, value::RawValue};
+use std::{collections::HashMap, sync::Arc};
+
+pub(crate) use answer::{rfc3339, sentence, spoken};
+
+/// Serves the tools of a config.
+pub(crate) struct Gateway {
+    info: ServerInfo,
+    tools: HashMap<String, Arc<ServedTool>>,
+    listed: Vec<Arc<RawValue>>,
+    engine: Engine,
+    upstreams: Arc<Upstreams>,
+    clock: Arc<SystemClock>,
+}
+
+/// A tool, ready to be called.
+struct ServedTool {
+    config: Tool,
+    stored: Definition,
+    arguments: Validator,
+    /// What performs it, where it only reads.
+    reader: Option<HttpRead>,
+}
+
+impl ServedTool {
+    /// The arguments without those that are never kept (`writeOnly`).
+    fn kept(&self, arguments: &Map<String, Value>) -> Map<String, Value> {
+        let write_only = |name: &str| {
+            let schema = self.config.input.get("properties").and_then(|all| all.get(name));
+            schema.and_then(|schema| schema.get("writeOnly")).and_then(Value::as_bool).unwrap_or(false)
+        };
+        arguments
+            .iter()
+            .filter(|(name, _)| !write_only(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+}
+
+impl Gateway {
+    /// The gateway of a checked config.
+    pub(crate) fn new(
+        config: &Config,
+        engine: Engine,
+        upstreams: Arc<Upstreams>,
+        clock: Arc<SystemClock>,
+    ) -> anyhow::Result<Self> {
+        let mut tools = HashMap::new();
+        let mut listed = Vec::new();
+        for tool in &config.tools {
+            listed.push(Arc::from(serde_json::value::to_raw_value(&as_listed(tool))?));
+            let served = ServedTool {
+                stored: tool.definition.stored(),
+                arguments: tool.validator()?,
+                reader: reads(tool).then(|| upstreams.reader(&tool.definition)).transpose()?,
+                config: tool.clone(),
+            };
+            tools.insert(tool.name.clone(), Arc::new(served));
+        }
+        listed.push(status::tool());
+        let info = ServerInfo {
+            name: config.server.name.clone(),
+            title: config.server.title.clone(),
+            version: config.server.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned()),
+            instructions: config.server.instructions.clone(),
+        };
+        Ok(Self { info, tools, listed, engine, upstreams, clock })
+    }
+}
+
+/// Whether a tool changes nothing upstream.
+fn reads(tool: &Tool) -> bool {
+    matches!(&tool.definition.work, Work::Http(http) if http.effect == Effect::None)
+}
+
+/// A tool as `tools/list` shows it.
+fn as_listed(tool: &Tool) -> Value {
+    let mut listed = Map::new();
+    listed.insert("name".into(), tool.name.clone().into());
+    let optional = [
+        ("title", tool.title.clone().map(Value::from)),
+        ("description", tool.description.clone().map(Value::from)),
+        ("inputSchema", Some(tool.input.clone())),
+        ("outputSchema", tool.output.clone()),
+        ("annotations", tool.annotations.clone()),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            listed.insert(name.into(), value);
+        }
+    }
+    Value::Object(listed)
+}
+
+impl Handler for Gateway {
+    fn server_info(&self) -> ServerInfo {
+        self.info.clone()
+    }
+
+    fn tools(&self) -> Vec<Arc<RawValue>> {
+        self.listed.clone()
+    }
+
+    async fn call(&self, call: Call) -> Answer {
+        let arguments = match &call.arguments {
+            None => Map::new(),
+            Some(raw) => match serde_json::from_str::<Map<String, Value>>(raw.get()) {
+                Ok(arguments) => arguments,
+                Err(_) => return Answer::error(RpcError::invalid_params("`arguments` must be an object")),
+            },
+        };
+        if call.tool == status::NAME {
+            return status::serve(self, &call, &arguments).await;
+        }
+        let Some(tool) = self.tools.get(&call.tool).cloned() else {
+            return Answer::error(RpcError::invalid_params(format!("Unknown tool: {}", call.tool)));
+        };
+        let arguments = Value::Object(arguments);
+        if let Some(refusal) = refusal(&tool, &arguments) {
+            return refusal;
+        }
+        let Value::Object(arguments) = arguments else { unreachable!("made an object above") };
+        match &tool.reader {
+            Some(reader) => read::serve(&tool, reader, call, arguments).await,
+            None => job::serve(self, &tool, call, arguments).await,
+        }
+    }
+}
+
+/// What is said of arguments that do not fit the tool's schema: a result, so that a model can mend them.
+fn refusal(tool: &ServedTool, arguments: &Value) -> Option<Answer> {
+    let wrong: Vec<String> = tool
+        .arguments
+        .iter_errors(arguments)
+        .take(5)
+        .map(|error| {
+            let at = error.instance_path().to_string();
+            let at = if at.is_empty() { "the arguments".to_owned() } else { format!("`{at}`") };
+            // Masked: an argument may be a secret.
+            format!("{at}: {}", error.masked())
+        })
+        .collect();
+    if wrong.is_empty() {
+        return None;
+    }
+    let text =
+        format!("The arguments do not fit the tool's schema, and nothing was started.\n{}", wrong.join("\n"));
+    let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
+    Some(match serde_json::value::to_raw_value(&result) {
+        Ok(result) => Answer::result(result),
+        Err(_) => Answer::error(RpcError::invalid_params(text)),
+    })
+}

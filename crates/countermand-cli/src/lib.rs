@@ -1,0 +1,19 @@
+//! The command `countermand`: config files, the cancellation plan, tools, and what presents them.
+//!
+//! In layer order; a module imports only modules declared above it.
+
+pub mod config;
+pub mod plan;
+pub mod schema;
+mod terminal;
+mod engines;
+mod siblings;
+mod gateway;
+mod check;
+mod ops;
+mod serve;
+mod demo;
+mod command;
+
+pub use command::main;
+pub(crate) use terminal::{print, terminal_width};

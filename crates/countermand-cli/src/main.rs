@@ -1,0 +1,7 @@
+//! The `countermand` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    countermand_cli::main()
+}

@@ -1,0 +1,127 @@
+//! `countermand ops`: what an operator sees and does, with and without a running gateway.
+
+mod act;
+mod find;
+mod list;
+mod show;
+
+use crate::config;
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use countermand::{
+    core::{Phase, Row, ports::Ledger as _},
+    ledger::{LedgerUrl, OpenMode, SqliteLedger, siblings},
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+pub(crate) use crate::{
+    gateway::{rfc3339, sentence},
+    print,
+};
+
+/// The subcommands of `ops`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ops {
+    /// Lists operations, newest first
+    List(list::List),
+    /// Shows one operation and its timeline
+    Show(show::Show),
+    /// Cancels an operation, through the gateway or without one
+    Cancel(act::Cancel),
+}
+
+/// Which ledger is meant.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Where {
+    /// The config file whose ledger is meant
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The ledger, such as sqlite:countermand.db
+    #[arg(long, value_name = "URL")]
+    ledger: Option<String>,
+}
+
+/// Runs one of them. Its answer goes to stdout.
+///
+/// # Errors
+/// What could not be read, found or done.
+pub(crate) async fn run(ops: Ops) -> Result<()> {
+    match ops {
+        Ops::List(list) => list::run(list).await,
+        Ops::Show(show) => show::run(show).await,
+        Ops::Cancel(cancel) => act::cancel(cancel).await,
+    }
+}
+
+impl Where {
+    fn path(&self) -> Result<PathBuf> {
+        let url = match (&self.config, &self.ledger) {
+            (_, Some(url)) => url.clone(),
+            (Some(file), None) => config::load_from_env(file)?.ledger,
+            (None, None) => unreachable!("clap asks for one of them"),
+        };
+        Ok(LedgerUrl::parse(&url, Path::new("."))?.path().to_owned())
+    }
+
+    /// Every ledger of the family, to read: two gateways on one config write two of them.
+    fn open_all(&self) -> Result<Vec<(PathBuf, SqliteLedger)>> {
+        let path = self.path()?;
+        let mut found: Vec<PathBuf> = siblings(&path);
+        if !found.contains(&path) {
+            found.insert(0, path);
+        }
+        found
+            .into_iter()
+            .map(|path| {
+                let ledger = SqliteLedger::open(&path, OpenMode::Operator).with_context(
+                    || "start a gateway on it first, or name the right ledger with -c or --ledger",
+                )?;
+                Ok((path, ledger))
+            })
+            .collect()
+    }
+}
+
+/// An operation as `--json` shows it: every key always present, null when empty.
+pub(crate) fn as_json(row: &Row) -> Value {
+    json!({
+        "id": row.id,
+        "call": row.call,
+        "session": row.session,
+        "request_id": row.request_id,
+        "principal": row.principal,
+        "tool": row.tool,
+        "upstream": row.upstream,
+        "kind": row.kind,
+        "phase": row.phase,
+        "was": row.was,
+        "desired": row.desired,
+        "cause": row.cause,
+        "reason": row.reason,
+        "outcome": row.outcome,
+        "upstream_id": row.upstream_id,
+        "key": row.key,
+        "attempts": row.attempts,
+        "next_at": row.next_at.map(rfc3339),
+        "last_error": row.last_error,
+        "hard_deadline": rfc3339(row.hard_deadline),
+        "created_at": rfc3339(row.created_at),
+        "updated_at": rfc3339(row.updated_at),
+        "settled": row.phase.is_settled(),
+    })
+}
+
+/// The order in which operations deserve attention at one glance.
+pub(crate) fn is_alarming(phase: Phase) -> bool {
+    matches!(phase, Phase::Orphaned | Phase::NeedsIntervention | Phase::CompensationFailed)
+}
+
+/// The history of a row, from the ledger that has it.
+pub(crate) async fn history(
+    ledger: &SqliteLedger,
+    row: &Row,
+) -> Result<Vec<countermand::core::ports::Entry>> {
+    Ok(ledger.history(row.id).await?)
+}

@@ -1,0 +1,72 @@
+//! What developers run: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask foreign`.
+
+mod needs;
+mod run;
+
+use anyhow::{Result, bail};
+use run::{Step, cargo, run_all};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [ARGS…]   checks what the tests need, installs or names what is missing, runs them all
+  ci             format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
+  bench          prints the latency of a cancel and the CPU time of a call
+  foreign        drives the gateway with MCP clients written by others (needs PyPI and npm)
+";
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
+        Some("test") => test(&args.collect::<Vec<_>>()),
+        Some("ci") => ci(),
+        Some("bench") => {
+            run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
+        }
+        Some("foreign") => foreign(),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// Everything that tests, with nextest where it is installed.
+fn test(args: &[String]) -> Result<()> {
+    needs::check()?;
+    let extra = args.iter().map(String::as_str);
+    let tests = if needs::has(&["cargo", "nextest", "--version"]) {
+        cargo(["nextest", "run", "--workspace", "--no-fail-fast"].into_iter().chain(extra))
+    } else {
+        println!("cargo-nextest is not installed: using `cargo test`");
+        cargo(["test", "--workspace", "--no-fail-fast"].into_iter().chain(extra))
+    };
+    run_all([Step::new("tests", tests), Step::new("doc tests", cargo(["test", "--workspace", "--doc"]))])
+}
+
+fn ci() -> Result<()> {
+    let strict = [("RUSTDOCFLAGS", "-D warnings")];
+    run_all([
+        Step::new("format", cargo(["fmt", "--all", "--check"])),
+        Step::new("clippy", cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ])?;
+    test(&[])?;
+    run_all([Step::new("docs", cargo(["doc", "--workspace", "--no-deps", "--document-private-items"]))
+        .env(&strict)])?;
+    if needs::has(&["cargo", "deny", "--version"]) {
+        // The advisory database is fetched from elsewhere; it is no part of a build that works offline.
+        run_all([Step::new("deny", cargo(["deny", "check", "bans", "licenses", "sources"]))])?;
+    } else {
+        println!("skipped: cargo deny: cargo-deny is not installed");
+    }
+    run_all([
+        Step::new("examples", cargo(["run", "--release", "--", "check", "-c", "examples/reports.yaml"])),
+        Step::new("demo", cargo(["run", "--release", "--", "demo"])),
+    ])
+}
+
+/// Clients that are not ours, pinned, against a real gateway.
+fn foreign() -> Result<()> {
+    needs::python()?;
+    run_all([
+        Step::new("build", cargo(["build", "--release"])),
+        Step::new("python client", run::program("python3", ["tests/foreign/run.py"])),
+    ])
+}
