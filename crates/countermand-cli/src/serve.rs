@@ -13,7 +13,7 @@ use countermand::{
     engine::Engine,
     ledger::{LedgerUrl, OpenMode, SqliteLedger, open_first_free},
 };
-use countermand_mcp::{Calls, HttpOptions, HttpServer, Limits, StdioOptions, serve_stdio};
+use countermand_mcp::{Calls, HttpOptions, HttpServer, StdioOptions, serve_stdio};
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -166,11 +166,6 @@ struct Doors {
 
 impl Doors {
     async fn open(config: &Config, serve: &Serve, house: &House) -> Result<Self> {
-        let limits = Limits {
-            per_principal: config.limits.per_principal,
-            total: config.limits.total,
-            message: config.limits.message,
-        };
         let world = &house.world;
         let gateway =
             Gateway::new(config, house.engine.clone(), world.upstreams.clone(), world.clock.clone())?;
@@ -192,7 +187,7 @@ impl Doors {
         let stdio = serve.stdio || http.is_none();
         Ok(Self {
             gateway: Arc::new(gateway),
-            calls: Calls::new(limits),
+            calls: Calls::new(config.limits),
             http: std::sync::Mutex::new(http),
             stdio,
             grace: serve.grace,

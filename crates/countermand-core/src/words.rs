@@ -11,6 +11,8 @@ use crate::{
 pub enum Said {
     /// It runs (or is about to), and nobody wants it to stop.
     Running,
+    /// The answer to its create was lost: whether it started is being found out.
+    Unclear,
     /// It finished, and no cancel was wanted.
     Finished,
     /// It failed by itself.
@@ -49,6 +51,7 @@ impl Said {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Unclear => "unclear",
             Self::Finished => "finished",
             Self::Failed => "failed",
             Self::Stopped => "stopped",
@@ -70,6 +73,7 @@ impl Said {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Running => "It is running upstream.",
+            Self::Unclear => "Whether it started upstream is not known yet, and is being found out.",
             Self::Finished => "It finished.",
             Self::Failed => "It failed.",
             Self::Stopped => "It was stopped: the upstream confirmed it.",
@@ -94,13 +98,9 @@ impl Said {
 pub fn describe(row: &Row) -> Said {
     let wanted = row.cancel_wanted();
     match row.phase {
-        Phase::Intent | Phase::Dispatched | Phase::Unknown | Phase::Running => {
-            if wanted {
-                Said::CancelPending
-            } else {
-                Said::Running
-            }
-        }
+        Phase::Intent | Phase::Dispatched | Phase::Unknown | Phase::Running if wanted => Said::CancelPending,
+        Phase::Intent | Phase::Dispatched | Phase::Running => Said::Running,
+        Phase::Unknown => Said::Unclear,
         Phase::CancelRequested | Phase::Cancelling => Said::CancelPending,
         Phase::Draining => Said::CannotBeStopped { ends_by: row.hard_deadline },
         Phase::Ended => match row.outcome {

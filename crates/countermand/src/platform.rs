@@ -1,6 +1,6 @@
 //! What is specific to Linux; elsewhere each answer is the careless one.
 
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
 /// The name of the network file system that holds `path`, where one does. Its locks and its shared memory
 /// are not to be trusted with a database.
@@ -19,6 +19,24 @@ pub(crate) fn network_file_system(path: &Path) -> io::Result<Option<&'static str
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn network_file_system(_path: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
+}
+
+/// Lets the kernel close a connection whose peer has taken nothing for so long. Without it one that was given up while
+/// its peer reads nothing more stays open: it closes only once it is flushed.
+#[cfg(target_os = "linux")]
+pub(crate) fn bound_unacknowledged(
+    client: reqwest::ClientBuilder,
+    bound: Duration,
+) -> reqwest::ClientBuilder {
+    client.tcp_user_timeout(bound)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn bound_unacknowledged(
+    client: reqwest::ClientBuilder,
+    _bound: Duration,
+) -> reqwest::ClientBuilder {
+    client
 }
 
 /// The kernel's numbers for file systems whose server is another machine (or, with 9p, another kernel).

@@ -5,6 +5,7 @@ use countermand::{
     core::OnDisconnect,
     definition::{HttpUpstream, SecretSource, ToolDefinition, Value},
 };
+use countermand_mcp::Limits;
 use serde_json::Value as Json;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -69,23 +70,6 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// The bearer token that it asks for; there is one wherever it is not loopback.
     pub token: Option<Value>,
-}
-
-/// What bounds the gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Calls in flight per principal.
-    pub per_principal: usize,
-    /// Calls in flight in all.
-    pub total: usize,
-    /// The largest MCP message, in bytes.
-    pub message: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { per_principal: 1_000, total: 10_000, message: 4 << 20 }
-    }
 }
 
 /// A tool.

@@ -1,12 +1,13 @@
 //! The gateway's own settings: server, admin, ledger, retention, limits.
 
 use super::{
-    checked::{Admin, Limits, Listener, Server},
+    checked::{Admin, Listener, Server},
     fields::Reader,
     node::{Data, Node},
     secret, shapes,
 };
 use countermand::{definition::Value, ledger::LedgerUrl};
+use countermand_mcp::Limits;
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 /// How long settled operations are kept, where the config does not say.

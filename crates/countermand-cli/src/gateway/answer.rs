@@ -106,7 +106,7 @@ pub(crate) fn sentence(row: &Row) -> String {
 pub(crate) fn ended_by(cause: Cause, row: Option<&Row>, timeout: std::time::Duration) -> String {
     let why = match cause {
         Cause::Deadline => match row {
-            Some(row) if row.policy.lifetime < timeout => {
+            Some(row) if row.policy.lifetime <= timeout => {
                 format!("its lifetime of {} is over", spoken(row.policy.lifetime))
             }
             _ => format!("it took longer than its timeout of {}", spoken(timeout)),

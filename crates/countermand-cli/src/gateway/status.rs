@@ -36,7 +36,7 @@ pub(super) fn tool() -> Arc<RawValue> {
     let tool = json!({
         "name": NAME,
         "title": "Cancellation status",
-        "description": "Tells what became of your own tool calls upstream: running, stopped, undone, finished before the cancel, cancel pending, cannot be stopped, orphaned. Use it after a call was cancelled, timed out or lost, before calling again.",
+        "description": "Tells what became of your own tool calls upstream: running, unclear, stopped, undone, finished before the cancel, cancel pending, cannot be stopped, orphaned. Use it after a call was cancelled, timed out or lost, before calling again.",
         "inputSchema": {
             "type": "object",
             "properties": {

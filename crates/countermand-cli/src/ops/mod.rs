@@ -6,11 +6,11 @@ mod list;
 mod show;
 
 use crate::config;
-use anyhow::{Context as _, Result};
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use countermand::{
     core::{Phase, Row, ports::Ledger as _},
-    ledger::{LedgerUrl, OpenMode, SqliteLedger, siblings},
+    ledger::{LedgerUrl, OpenError, OpenMode, SqliteLedger, siblings},
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -72,15 +72,23 @@ impl Where {
         if !found.contains(&path) {
             found.insert(0, path);
         }
-        found
-            .into_iter()
-            .map(|path| {
-                let ledger = SqliteLedger::open(&path, OpenMode::Operator).with_context(
-                    || "start a gateway on it first, or name the right ledger with -c or --ledger",
-                )?;
-                Ok((path, ledger))
-            })
-            .collect()
+        let opened = found.into_iter().map(|path| match SqliteLedger::open(&path, OpenMode::Operator) {
+            Ok(ledger) => Ok(Some((path, ledger))),
+            // A gateway has just made it, or died there: no operation was ever in it.
+            Err(OpenError::TooOld { found: 0, .. }) => Ok(None),
+            Err(error) => Err(advised(error)),
+        });
+        opened.filter_map(Result::transpose).collect()
+    }
+}
+
+/// A ledger that is not there may be the wrong one; any other error says itself what to do.
+fn advised(error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Missing { .. } => {
+            anyhow!("{error}. Start one on it first, or name the right ledger with -c or --ledger")
+        }
+        error => error.into(),
     }
 }
 

@@ -106,7 +106,9 @@ fn status(life: &mut Life, phase: Phase, answer: StatusAnswer) {
             }
         }
     }
-    // The read that follows a cancel that was not accepted: the next cancel is scheduled already.
+    // The read that follows a cancel that was not accepted: the next cancel is scheduled already. That may be in a
+    // minute, and until then the ledger should say so.
+    life.persist = true;
     life.row.turn = None;
     life.row.turn_at = None;
 }

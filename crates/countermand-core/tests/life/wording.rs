@@ -15,6 +15,7 @@ fn what_we_say_is_what_is_known() {
         (Op::new(policy()), Said::Running),
         (Op::new(policy()).dispatched(), Said::Running),
         (Op::new(policy()).dispatched().on(cancel()), Said::CancelPending),
+        (Op::new(policy()).unknown(), Said::Unclear),
         (Op::new(policy()).unknown().on(cancel()), Said::CancelPending),
         (Op::new(policy()).cancel_requested(), Said::CancelPending),
         (Op::new(policy()).cancelling(), Said::CancelPending),

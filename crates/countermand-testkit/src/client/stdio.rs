@@ -124,30 +124,27 @@ impl StdioClient {
 
     /// The response to this id. What comes before it is kept for [`next`](Self::next) and [`read_to_end`](Self::read_to_end).
     pub async fn response(&mut self, id: &Value) -> Value {
-        let is_it = |message: &Value| message.get("id") == Some(id) && message.get("method").is_none();
-        if let Some(at) = self.passed.iter().position(is_it) {
-            return self.passed.remove(at);
-        }
-        loop {
-            match self.read().await {
-                Some(message) if is_it(&message) => return message,
-                Some(message) => self.passed.push(message),
-                None => panic!("the output ended before the response to {id}; stderr:\n{}", self.stderr()),
-            }
-        }
+        self.first(&format!("the response to {id}"), |message| {
+            message.get("id") == Some(id) && message.get("method").is_none()
+        })
+        .await
     }
 
     /// The next progress notification.
     pub async fn progress(&mut self) -> Value {
-        let is_it = |message: &Value| message["method"] == "notifications/progress";
-        if let Some(at) = self.passed.iter().position(is_it) {
+        self.first("any progress", |message| message["method"] == "notifications/progress").await
+    }
+
+    /// The first message that is looked for, of those passed over before and those that come.
+    async fn first(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.passed.iter().position(&is_it) {
             return self.passed.remove(at);
         }
         loop {
             match self.read().await {
                 Some(message) if is_it(&message) => return message,
                 Some(message) => self.passed.push(message),
-                None => panic!("the output ended before any progress; stderr:\n{}", self.stderr()),
+                None => panic!("the output ended before {what}; stderr:\n{}", self.stderr()),
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::UpstreamError;
 use crate::{
     definition::{HttpUpstream, Value},
+    platform,
     secret::Secrets,
     template::{RenderedHeader, check_header},
 };
@@ -102,6 +103,7 @@ fn http_client(upstream: &HttpUpstream, base: &Url) -> reqwest::Result<reqwest::
         .pool_max_idle_per_host(limits.idle)
         .http2_keep_alive_interval(PING)
         .http2_keep_alive_timeout(PING);
+    let builder = platform::bound_unacknowledged(builder, limits.read_timeout);
     // Without TLS no roots are read: a container without certificates can still use plain HTTP.
     if base.scheme() == "http" { builder.tls_certs_only([]) } else { builder }.build()
 }

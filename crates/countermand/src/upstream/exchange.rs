@@ -4,6 +4,7 @@ use super::{
     HttpFailure, HttpUpstreamClient,
     answer::{Head, Redactor},
     shown::Shown,
+    upload,
 };
 use crate::{
     definition::{SecretRef, SecretSource},
@@ -84,8 +85,8 @@ impl HttpUpstreamClient {
                 self.http.request(request.method.clone(), request.url.clone()).headers(headers.clone());
             builder = match &request.body {
                 RenderedBody::None => builder,
-                RenderedBody::Json(value) => builder.body(value.to_string()),
-                RenderedBody::Form(form) => builder.body(form.clone()),
+                RenderedBody::Json(value) => builder.body(upload::body(value.to_string())),
+                RenderedBody::Form(form) => builder.body(upload::body(form.clone())),
             };
             match builder.send().await {
                 Ok(response) => break response,

@@ -3,7 +3,8 @@
 //! - **No answer is guessed.** A create is *not sent* only where not one byte was written, and
 //!   *refused* only where the upstream said so; whatever is neither is *lost*.
 //! - **A dropped future aborts its request**: over HTTP/1.1 the connection is closed, over
-//!   HTTP/2 the stream is reset. Nothing here spawns a task.
+//!   HTTP/2 the stream is reset. Of a body not more is sent than the connection had taken. Nothing
+//!   here spawns a task.
 //! - **No error shows a secret, a header, or an argument.**
 
 mod answer;
@@ -22,6 +23,7 @@ mod registry;
 mod retry_after;
 mod shown;
 mod state;
+mod upload;
 
 pub use client::HttpUpstreamClient;
 pub use crypto::install_crypto;

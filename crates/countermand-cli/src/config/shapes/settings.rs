@@ -55,7 +55,7 @@ pub static SERVER_HTTP: Shape = Shape {
         field(
             "allowed_hosts",
             Either(&[List(&Text), Text]),
-            "Host names that clients may use, besides those of loopback.",
+            "Host names that clients may use, besides those of loopback. A listener on another address takes any while none is listed.",
         ),
         field(
             "allowed_origins",
