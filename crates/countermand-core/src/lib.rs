@@ -1,7 +1,7 @@
 //! Decides: the life of an operation as one pure state machine, and the ports it needs.
 //!
 //! No IO, no async runtime, no clock, no dice: time and chance are arguments ([`Now`]).
-//! What an event makes of an operation is decided by [`step`] and nowhere else; what a row needs
+//! What an event makes of an operation is decided by [`step`](step()) and nowhere else; what a row needs
 //! next is read off it by [`due::due`]. Performing it is the business of the `countermand` crate.
 //!
 //! In layer order; a module imports only modules declared above it (`time` and `ids` are one layer).

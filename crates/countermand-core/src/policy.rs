@@ -4,7 +4,7 @@ use crate::phase::Kind;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The part of a checked tool definition that [`step`](crate::step) decides by. Stored with the
+/// The part of a checked tool definition that [`step`](crate::step()) decides by. Stored with the
 /// definition, so that an operation keeps the rules under which it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Policy {

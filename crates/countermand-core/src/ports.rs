@@ -117,7 +117,7 @@ pub enum Order {
 pub struct Definition {
     /// The hash of policy and body.
     pub hash: DefinitionHash,
-    /// What [`step`](crate::step) decides by.
+    /// What [`step`](crate::step()) decides by.
     pub policy: Arc<Policy>,
     /// What the upstream's performer works by: JSON, secrets only as references.
     pub body: Value,

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 ///
 /// A flat row with a phase, not an enum with its data inside the variants: the columns outlive the phases that
 /// set them (an orphan keeps its id, an ended operation its cancel), and the ledger stores
-/// them side by side. [`step`](crate::step) is the only place that changes them.
+/// them side by side. [`step`](crate::step()) is the only place that changes them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Row {
     /// Its name here.

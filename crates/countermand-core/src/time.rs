@@ -42,7 +42,7 @@ impl std::ops::Sub<Duration> for Timestamp {
     }
 }
 
-/// Sixteen random bytes: all the chance that one [`step`](crate::step) may use.
+/// Sixteen random bytes: all the chance that one [`step`](crate::step()) may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Dice(pub [u8; 16]);
 

@@ -20,6 +20,9 @@ const FOLLOWED_FOR: Duration = Duration::from_secs(60);
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// How often a command that waits for a gateway looks whether that one still lives.
+const TAKE_OVER_EVERY: Duration = Duration::from_secs(1);
+
 /// Which one.
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
@@ -49,7 +52,7 @@ pub(super) async fn cancel(cancel: Cancel) -> Result<()> {
         Err(OpenError::Locked { .. }) => {
             let action = Action::Cancel { note: cancel.note.clone() };
             found.ledger.file_request(Request { operation: id, action }).await?;
-            if cancel.no_wait { found.row } else { follow(&found.ledger, id).await? }
+            if cancel.no_wait { found.row } else { follow(&found, id).await? }
         }
         Err(error) => return Err(error.into()),
     };
@@ -76,13 +79,22 @@ async fn drive(ledger: Arc<SqliteLedger>, id: OperationId, no_wait: bool) -> Res
     Ok(row)
 }
 
-/// A gateway runs: it has been asked, and is watched.
-async fn follow(ledger: &SqliteLedger, id: OperationId) -> Result<Row> {
+/// Whoever has the lock has been asked, and is watched. Should it end before the row is settled, or be another
+/// command that drives another row, this process goes on as soon as the lock is free.
+async fn follow(found: &find::Found, id: OperationId) -> Result<Row> {
     let until = Instant::now() + FOLLOWED_FOR;
+    let mut try_again = Instant::now() + TAKE_OVER_EVERY;
     loop {
-        let row = ledger.get(id).await?;
+        let row = found.ledger.get(id).await?;
         if row.phase.is_settled() || Instant::now() >= until {
             return Ok(row);
+        }
+        if Instant::now() >= try_again {
+            match SqliteLedger::open(&found.path, OpenMode::Gateway) {
+                Ok(ledger) => return drive(Arc::new(ledger), id, false).await,
+                Err(OpenError::Locked { .. }) => try_again = Instant::now() + TAKE_OVER_EVERY,
+                Err(error) => return Err(error.into()),
+            }
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

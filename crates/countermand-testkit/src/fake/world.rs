@@ -1,4 +1,4 @@
-//! What there is in the fake: jobs, their rows, orders. Plain data, changed only under the lock of [`Jobs`](super::jobs).
+//! What there is in the fake: jobs, their rows, orders. Plain data, changed only under the lock of `jobs`.
 
 use std::collections::HashMap;
 use std::time::Duration;
