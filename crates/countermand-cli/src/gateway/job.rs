@@ -214,11 +214,14 @@ impl Served<'_> {
     /// The answer that the operation owes: it learns whether it was sent.
     fn deliver(self, result: Box<RawValue>) -> Answer {
         let (answer, fate) = Answer::result(result).delivery();
+        let handle = self.call.handle.clone();
         self.operation.deliver_when(async move {
             match fate.await {
                 Ok(Delivery::Sent) => Ok(()),
-                Ok(Delivery::Suppressed(cause)) => Err(cause),
-                Err(_) => Err(Cause::ClientDisconnected),
+                Ok(Delivery::Suppressed(cause)) => {
+                    Err((cause, handle.cause().and_then(|(_, reason)| reason)))
+                }
+                Err(_) => Err((Cause::ClientDisconnected, None)),
             }
         });
         answer

@@ -28,33 +28,6 @@ fn within(bound: Duration, since: Instant, what: &str) {
     assert!(took <= bound, "{what} took {took:?}, more than {bound:?}");
 }
 
-/// The process of a caller's gateway.
-fn pid(caller: &Caller) -> u32 {
-    let pid = match caller {
-        Caller::Stdio(client) => client.pid(),
-        Caller::Http(gateway) => gateway.process.id(),
-    };
-    pid.expect("the gateway runs")
-}
-
-/// Kills the gateway, as a crash would.
-async fn kill(caller: &mut Caller) {
-    match caller {
-        Caller::Stdio(client) => client.kill().await,
-        Caller::Http(gateway) => gateway.kill().await,
-    }
-}
-
-/// Waits until the gateway has ended in good order: what it wrote to stderr.
-async fn ended(caller: &mut Caller) -> String {
-    let (status, said) = match caller {
-        Caller::Stdio(client) => (client.exit().await, client.stderr_to_end().await),
-        Caller::Http(gateway) => gateway.exit().await,
-    };
-    assert_eq!(status.code(), Some(0), "{said}");
-    said
-}
-
 /// A gateway with one job that runs.
 async fn running(door: Door, stage: &Stage, tool: &str) -> (Caller, Pending) {
     let mut caller = Caller::at(door, stage).await;

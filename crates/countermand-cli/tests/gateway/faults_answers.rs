@@ -5,7 +5,7 @@ use crate::{
     over_both,
     stage::{Caller, Door, Stage, Times},
 };
-use countermand_testkit::fake::{FakeUpstream, Fault, Route};
+use countermand_testkit::fake::{FakeUpstream, Fault, Filter, Gate, Route};
 
 /// A job that has done its work, and whose result cannot be had.
 async fn has_no_result(door: Door, fault: Fault, words: &[&str]) {
@@ -129,7 +129,7 @@ over_both! {
 over_both! {
     async fn a_job_that_fails_while_its_cancel_is_held_is_said_to_have_failed(door) {
         let stage = stage().await;
-        let held = stage.fake.hold(countermand_testkit::fake::Gate::CancelReceived, Default::default());
+        let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
         let mut caller = Caller::at(door, &stage).await;
         let pending = caller.call(1, "run_report", tag()).await;
         stage.phase("running").await;

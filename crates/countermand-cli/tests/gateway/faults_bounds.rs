@@ -88,7 +88,8 @@ over_both! {
         let until = row["hard_deadline"].as_str().unwrap();
         assert_eq!(said["sentence"], format!("The upstream cannot stop it; it is watched until {until} at the latest."));
         let marked = |kind: &EventKind| {
-            matches!(kind, EventKind::Marked { target, body } if target == "/exports/job-1/label" && body == r#"{"orphaned":true}"#)
+            let EventKind::Marked { target, body } = kind else { return false };
+            target == "/exports/job-1/label" && body == r#"{"orphaned":true}"#
         };
         stage.fake.wait(|events| events.iter().any(|event| marked(&event.kind))).await;
         // Its lifetime is over, and it runs on.

@@ -5,7 +5,7 @@ use crate::{
     over_both,
     stage::{Caller, Door},
 };
-use countermand_testkit::fake::{Fault, Filter, Route};
+use countermand_testkit::fake::{Event, Fault, Filter, Gate, Route};
 use serde_json::json;
 
 over_both! {
@@ -86,7 +86,10 @@ over_both! {
         // It is read, it runs on, and only then it is cancelled once more, not sooner than a second later.
         for code in codes {
             let events = stage.fake.events();
-            let of = |route| events.iter().filter(move |event| event.tagged(&code.to_string()) && event.route == Some(route) && event.is("request"));
+            let of = |route| {
+                let is = move |event: &&Event| event.route == Some(route) && event.is("request");
+                events.iter().filter(is).filter(move |event| event.tagged(&code.to_string()))
+            };
             let cancels: Vec<f64> = of(Route::CancelJob).map(|event| event.at).collect();
             assert!(cancels.len() == 2 && cancels[1] - cancels[0] >= 950.0, "no storm at {code}: {cancels:?}");
             let read = of(Route::JobStatus).any(|event| event.at > cancels[0] && event.at < cancels[1]);
@@ -100,7 +103,7 @@ over_both! {
 over_both! {
     async fn a_cancel_of_a_job_that_has_just_finished_says_that_it_finished(door) {
         let stage = stage().await;
-        let held = stage.fake.hold(countermand_testkit::fake::Gate::CancelReceived, Filter::default());
+        let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
         let mut caller = Caller::at(door, &stage).await;
         let pending = caller.call(1, "run_report", tag()).await;
         stage.phase("running").await;

@@ -202,7 +202,8 @@ over_both! {
         caller.cancel(pending).await;
         stage.phase("cancelled").await;
         told(&mut caller, &stage, "stopped").await;
-        assert!(stage.fake.events().iter().all(|event| !matches!(&event.kind, EventKind::JobPolled { said, .. } if said == "running")));
+        let ran = |event: &Event| matches!(&event.kind, EventKind::JobPolled { said, .. } if said == "running");
+        assert!(!stage.fake.events().iter().any(ran));
         assert_eq!(stage.agree().await.cancelled, 1);
         caller.nothing_was_sent_for(&[1]).await;
     }

@@ -5,7 +5,7 @@ use crate::{
     over_both,
     stage::{Caller, Door, Stage, Times},
 };
-use countermand_testkit::fake::{Event, Fault, Filter, Gate, Route};
+use countermand_testkit::fake::{Event, FakeUpstream, Fault, Filter, Gate, Route};
 
 /// How many orders there are upstream.
 fn orders(events: &[Event]) -> usize {
@@ -135,7 +135,7 @@ over_both! {
 
 over_both! {
     async fn an_order_that_leads_to_another_origin_is_not_sent_there(door) {
-        let elsewhere = countermand_testkit::fake::FakeUpstream::start().await;
+        let elsewhere = FakeUpstream::start().await;
         let stage = stage().await;
         stage.fake.fault(Route::Order, Fault::Redirect(format!("{}/orders", elsewhere.base_url())), Some(1));
         let mut caller = Caller::at(door, &stage).await;
@@ -143,6 +143,7 @@ over_both! {
         assert_eq!(success(&mut caller, &mut pending).await["order"], 1);
         stage.phase("completed").await;
         assert!(elsewhere.events().is_empty(), "{:#?}", elsewhere.events());
+        told(&mut caller, &stage, "finished").await;
         assert_eq!(orders(&stage.fake.events()), 1);
         stage.agree().await;
     }

@@ -1,7 +1,7 @@
 //! Creates that the upstream refuses, puts off, or cannot be reached for.
 
 use crate::{
-    faults::{cancel, error, keys, requests, stage, success, tag, told},
+    faults::{alarmed, cancel, error, keys, requests, stage, success, tag, told},
     over_both,
     stage::{Caller, Door, Stage, Times},
 };
@@ -48,7 +48,7 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         let mut pending = caller.call(1, "run_report", tag()).await;
         let text = error(&mut caller, &mut pending).await;
-        for words in ["was not started, and nothing of it runs upstream", "POST /jobs", "422", "this is a fault that a test asked for"] {
+        for words in ["was not started, and nothing of it runs upstream", "POST /jobs", "422", "a fault that a test asked for"] {
             assert!(text.contains(words), "{text}");
         }
         stage.phase("failed").await;
@@ -66,7 +66,8 @@ over_both! {
         let text = error(&mut caller, &mut pending).await;
         assert!(text.contains("check what it accepts against"), "{text}");
         let row = stage.phase("failed").await;
-        crate::faults::alarmed(&caller, &["credentials", row["id"].as_str().unwrap()]).await;
+        alarmed(&caller, &["credentials", row["id"].as_str().unwrap()]).await;
+        told(&mut caller, &stage, "failed").await;
         assert_eq!((requests(&stage, Route::CreateJob).len(), stage.agree().await.created), (1, 0));
     }
 }

@@ -8,6 +8,7 @@ mod points;
 mod points_answers;
 mod points_arguments;
 mod points_early;
+mod points_half_sent;
 mod points_json;
 mod points_protocol;
 mod points_reads;

@@ -51,8 +51,13 @@ over_both! {
         let cause = caller.cause();
         let mut stays = caller.call(100, "run_report", json!({ "tag": "stays" })).await;
         stage.fake.wait_for("job_created", 1).await;
-        let points =
-            [Gate::RequestHead, Gate::Body, Gate::CreateCommitted, Gate::ResponseHead, Gate::ResponseLastByte];
+        let points = [
+            Gate::RequestHead,
+            Gate::Body,
+            Gate::CreateCommitted,
+            Gate::ResponseHead,
+            Gate::ResponseLastByte,
+        ];
         for (n, gate) in (1..).zip(points) {
             let held = stage.fake.hold(gate, at(Route::CreateJob));
             let pending = caller.call(n as u64, "with_undo", tag()).await;
@@ -90,7 +95,8 @@ over_both! {
         stage.fake.wait_for("job_polled", 1).await;
         let mut other = caller.call(2, "run_report", json!({ "tag": "other" })).await;
         stage.fake.wait_for("job_created", 2).await;
-        let held = stage.fake.hold(Gate::CancelReceived, Filter { tag: Some("t".into()), ..Filter::default() });
+        let held =
+            stage.fake.hold(Gate::CancelReceived, Filter { tag: Some("t".into()), ..Filter::default() });
         caller.cancel_and_listen(pending).await;
         held.reached().await;
         if let Caller::Stdio(client) = &mut caller {
@@ -115,7 +121,12 @@ over_both! {
         assert_eq!((&row["phase"], row["cause"].as_str()), (&json!("cancelled"), Some(caller.cause())));
         assert_ne!(row["reason"], "again", "what came first stands");
         for tag in ["t", "other"] {
-            let cancels = stage.fake.events().iter().filter(|event| event.is("cancel_received") && event.tagged(tag)).count();
+            let cancels = stage
+                .fake
+                .events()
+                .iter()
+                .filter(|event| event.is("cancel_received") && event.tagged(tag))
+                .count();
             assert_eq!(cancels, 1, "of {tag}");
         }
         stage.finish(caller, &[1]).await;

@@ -26,7 +26,10 @@ over_both! {
         assert!(!rest.is_empty(), "the upstream's own progress follows");
         let mut last = -1.0;
         for progress in &messages {
-            assert_eq!((&progress["method"], &progress["params"]["progressToken"]), (&json!("notifications/progress"), &json!("token")));
+            assert_eq!(
+                (&progress["method"], &progress["params"]["progressToken"]),
+                (&json!("notifications/progress"), &json!("token"))
+            );
             let value = progress["params"]["progress"].as_f64().unwrap();
             assert!(value > last, "{messages:#?}");
             last = value;
@@ -35,7 +38,10 @@ over_both! {
         assert_eq!(result["structuredContent"]["tag"], "t");
         let row = stage.settled(1).await.remove(0);
         let operations = &result["_meta"][OPERATIONS];
-        assert_eq!((&operations[0]["id"], &operations[0]["upstream_id"], operations.as_array().unwrap().len()), (&row["id"], &json!("job-1"), 1));
+        assert_eq!(
+            (&operations[0]["id"], &operations[0]["upstream_id"], operations.as_array().unwrap().len()),
+            (&row["id"], &json!("job-1"), 1)
+        );
         assert!(stage.finish(caller, &[]).await.is_empty(), "nothing follows the answer");
     }
 }
@@ -48,7 +54,10 @@ over_both! {
         stage.phase("running").await;
         let told = caller.status().await;
         let operation = &told["operations"][0];
-        assert_eq!((&operation["upstream_id"], &operation["tool"], &operation["settled"]), (&json!("job-1"), &json!("run_report"), &json!(false)));
+        assert_eq!(
+            (&operation["upstream_id"], &operation["tool"], &operation["settled"]),
+            (&json!("job-1"), &json!("run_report"), &json!(false))
+        );
         assert!(stage.fake.finish("job-1"));
         let messages = caller.messages(&mut pending).await;
         assert_eq!(messages.len(), 1, "{messages:#?}");
@@ -71,7 +80,11 @@ over_both! {
         for (n, tool) in (1..).zip(["quick", "value_text", "value_bool", "value_array"]) {
             let mut pending = caller.call(n, tool, json!({ "tag": "ä \"t\"" })).await;
             let result = caller.answer(&mut pending).await;
-            assert_eq!((&result["isError"], result["content"].as_array().unwrap().len()), (&json!(false), 1), "{result}");
+            assert_eq!(
+                (&result["isError"], result["content"].as_array().unwrap().len()),
+                (&json!(false), 1),
+                "{result}"
+            );
             assert_eq!(result["content"][0]["type"], "text");
             assert_eq!(result.get("structuredContent").is_some(), tool == "quick", "{result}");
             assert_eq!(result["_meta"].get(OPERATIONS), None, "a read is no operation");
@@ -94,8 +107,15 @@ over_both! {
         stage.fake.fault(Route::Quick, Fault::NotJson, Some(1));
         let mut pending = caller.call(1, "quick", tag()).await;
         let result = caller.answer(&mut pending).await;
-        assert_eq!((&result["isError"], &result["content"][0]["type"]), (&json!(false), &json!("text")), "{result}");
-        assert!(result["content"][0]["text"].as_str().unwrap().contains('<') && result.get("structuredContent").is_none());
+        assert_eq!(
+            (&result["isError"], &result["content"][0]["type"]),
+            (&json!(false), &json!("text")),
+            "{result}"
+        );
+        assert!(
+            result["content"][0]["text"].as_str().unwrap().contains('<')
+                && result.get("structuredContent").is_none()
+        );
         let mut pending = caller.call(2, "label", tag()).await;
         let result = caller.answer(&mut pending).await;
         assert_eq!(result["isError"], false, "{result}");
@@ -145,7 +165,10 @@ over_both! {
         for id in [row["id"].as_str().unwrap(), "job-1"] {
             assert!(text.contains(id), "{text}");
         }
-        assert_eq!((&row["phase"], &result["_meta"][OPERATIONS][0]["status"].is_string()), (&json!("failed"), &true));
+        assert_eq!(
+            (&row["phase"], &result["_meta"][OPERATIONS][0]["status"].is_string()),
+            (&json!("failed"), &true)
+        );
         stage.finish(caller, &[]).await;
     }
 }

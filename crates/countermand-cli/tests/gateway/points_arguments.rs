@@ -79,9 +79,15 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         for (n, text) in (1..).zip(HOSTILE) {
             let result = echo(&mut caller, n, "echo_path", text).await;
-            let target = result["structuredContent"]["target"].as_str().unwrap_or_else(|| panic!("{text:?}: {result}"));
+            let target = result["structuredContent"]["target"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{text:?}: {result}"));
             let segments: Vec<&str> = target.split('/').collect();
-            assert_eq!((segments.len(), segments[0], segments[1], segments[3]), (4, "", "echo", "end"), "{target}");
+            assert_eq!(
+                (segments.len(), segments[0], segments[1], segments[3]),
+                (4, "", "echo", "end"),
+                "{target}"
+            );
             assert_eq!(percent_decode_str(segments[2]).decode_utf8().unwrap(), *text, "{target}");
             assert!(target.is_ascii() && !target.contains(['?', '#', ' ', '\\']), "{target}");
         }
@@ -101,7 +107,9 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         for (n, text) in (1..).zip(HOSTILE) {
             let result = echo(&mut caller, n, "echo_query", text).await;
-            let target = result["structuredContent"]["target"].as_str().unwrap_or_else(|| panic!("{text:?}: {result}"));
+            let target = result["structuredContent"]["target"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{text:?}: {result}"));
             let (path, query) = target.split_once('?').unwrap();
             assert_eq!(path, "/echo");
             let mut fields = fields(query);
@@ -127,7 +135,8 @@ over_both! {
             sent += 1;
             let headers = result["structuredContent"]["headers"].as_array().unwrap();
             let values = |name: &str| -> Vec<&str> {
-                let of_name = headers.iter().filter(|header| header[0].as_str().unwrap().eq_ignore_ascii_case(name));
+                let of_name =
+                    headers.iter().filter(|header| header[0].as_str().unwrap().eq_ignore_ascii_case(name));
                 of_name.map(|header| header[1].as_str().unwrap()).collect()
             };
             // Blanks around a value are none of it, in HTTP.
@@ -144,11 +153,13 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         for (n, text) in (1..).zip(HOSTILE) {
             let result = echo(&mut caller, n, "echo_body", text).await;
-            let body = result["structuredContent"]["body"].as_str().unwrap_or_else(|| panic!("{text:?}: {result}"));
+            let body =
+                result["structuredContent"]["body"].as_str().unwrap_or_else(|| panic!("{text:?}: {result}"));
             let body: Value = serde_json::from_str(body).unwrap();
             assert_eq!(body, json!({ "tag": text, "framed": format!("<{text}>"), "last": 1 }));
             let result = echo(&mut caller, n, "echo_form", text).await;
-            let form = result["structuredContent"]["body"].as_str().unwrap_or_else(|| panic!("{text:?}: {result}"));
+            let form =
+                result["structuredContent"]["body"].as_str().unwrap_or_else(|| panic!("{text:?}: {result}"));
             let mut fields = fields(&form.replace('+', " "));
             fields.sort();
             assert_eq!(fields, owned(&[("last", "1"), ("tag", text)]), "{form}");
@@ -164,7 +175,8 @@ over_both! {
         for (n, secs) in (1..).zip([json!(0), json!(1.5), json!(-3), json!(12_345_678_901_i64)]) {
             let mut pending = caller.call(n, "echo_body", json!({ "tag": "t", "secs": secs })).await;
             let result = caller.answer(&mut pending).await;
-            let body: Value = serde_json::from_str(result["structuredContent"]["body"].as_str().unwrap()).unwrap();
+            let body: Value =
+                serde_json::from_str(result["structuredContent"]["body"].as_str().unwrap()).unwrap();
             assert_eq!(body["secs"], secs);
         }
         stage.finish(caller, &[]).await;
@@ -183,7 +195,9 @@ over_both! {
             stage.fake.wait(|events| rows(events, text) > 0).await;
             stage.operations_when("its id", |rows| rows[0]["upstream_id"] == format!("job-{}", n + 1)).await;
             caller.cancel_and_listen(pending).await;
-            stage.operations_when("its undo", |rows| rows.len() == n + 1 && rows[0]["phase"] == "compensated").await;
+            stage
+                .operations_when("its undo", |rows| rows.len() == n + 1 && rows[0]["phase"] == "compensated")
+                .await;
             assert_eq!(stage.fake.rows(text), 0, "{text:?}");
             assert_ne!(stage.fake.rows("other"), 0, "{text:?}");
         }
@@ -198,7 +212,14 @@ over_both! {
     async fn wrong_arguments_are_refused_before_anything_is_sent(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
-        let wrong = [json!({}), json!({ "tag": 7 }), json!({ "tag": null }), json!({ "tag": ["t"] }), json!({ "tag": "t", "secs": "5" }), json!({ "secs": 5 })];
+        let wrong = [
+            json!({}),
+            json!({ "tag": 7 }),
+            json!({ "tag": null }),
+            json!({ "tag": ["t"] }),
+            json!({ "tag": "t", "secs": "5" }),
+            json!({ "secs": 5 }),
+        ];
         for (n, arguments) in (1..).zip(&wrong) {
             for tool in ["run_report", "search", "order", "echo_path"] {
                 let mut pending = caller.call(n, tool, arguments.clone()).await;

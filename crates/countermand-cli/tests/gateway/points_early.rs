@@ -1,4 +1,4 @@
-//! Cancels before the upstream has the whole request: cases 4, 5 and 6.
+//! Cancels before the upstream has seen anything of the request: cases 4 and 5.
 
 use crate::{
     over_both,
@@ -14,10 +14,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
-use tokio::{
-    io::AsyncReadExt as _,
-    net::{TcpListener, TcpSocket, TcpStream},
-};
+use tokio::net::{TcpListener, TcpSocket};
 
 fn requests(events: &[Event], route: Route) -> usize {
     events.iter().filter(|event| event.is("request") && event.route == Some(route)).count()
@@ -101,7 +98,8 @@ over_both! {
     }
 }
 
-fn bound() -> TcpSocket {
+/// A socket on a free port of 127.0.0.1.
+pub fn bound() -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     socket
@@ -127,7 +125,7 @@ impl Deaf {
 }
 
 /// Whether somebody's connection to this address is in one of these states: the kernel's word.
-fn connected(to: SocketAddr, states: &[&str]) -> bool {
+pub fn connected(to: SocketAddr, states: &[&str]) -> bool {
     let to = format!("0100007F:{:04X}", to.port());
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let mut connections = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -136,15 +134,17 @@ fn connected(to: SocketAddr, states: &[&str]) -> bool {
     })
 }
 
-/// How `/proc/net/tcp` calls a connection that is being opened, and one that is open or not yet quite closed.
+/// How `/proc/net/tcp` calls a connection that is being opened.
 const CONNECTING: &[&str] = &["02"];
-const OPEN: &[&str] = &["01", "04", "05"];
 
 over_both! {
     /// Case 5: the upstream accepts nothing.
     async fn a_read_that_is_still_connecting_is_given_up_at_once(door) {
         let deaf = Deaf::new();
-        let upstream = format!("  deaf: {{ http: {{ base_url: \"http://{}\", connect_timeout: 10m }} }}\n", deaf.address);
+        let upstream = format!(
+            "  deaf: {{ http: {{ base_url: \"http://{}\", connect_timeout: 10m }} }}\n",
+            deaf.address
+        );
         let tool = "  reach:\n    input: *input\n    upstream: deaf\n    http: { request: GET /slow }\n";
         let stage = Stage::with_more(&upstream, tool).await;
         let mut caller = Caller::at(door, &stage).await;
@@ -161,7 +161,8 @@ over_both! {
     /// Case 5: a create of which not one byte was written was never sent.
     async fn a_job_that_is_cancelled_while_its_create_connects_was_never_created(door) {
         let deaf = Deaf::new();
-        let upstream = format!("  deaf: {{ http: {{ base_url: \"http://{}\", connect_timeout: 1s }} }}\n", deaf.address);
+        let upstream =
+            format!("  deaf: {{ http: {{ base_url: \"http://{}\", connect_timeout: 1s }} }}\n", deaf.address);
         let tool = "  reach:\n    input: *input\n    upstream: deaf\n    job: *job\n";
         let stage = Stage::with_more(&upstream, tool).await;
         let mut caller = Caller::at(door, &stage).await;
@@ -197,8 +198,15 @@ over_both! {
         let mut next = caller.call(3, "narrow_quick", tag()).await;
         caller.cancel_and_listen(holds).await;
         stage.fake.wait_for("closed_early", 1).await;
-        assert_eq!(caller.answer(&mut next).await["structuredContent"]["quick"], true, "the slot is free again");
-        assert!(!stage.fake.events().iter().any(|event| event.tagged("waits")), "it never reached the upstream");
+        assert_eq!(
+            caller.answer(&mut next).await["structuredContent"]["quick"],
+            true,
+            "the slot is free again"
+        );
+        assert!(
+            !stage.fake.events().iter().any(|event| event.tagged("waits")),
+            "it never reached the upstream"
+        );
         stage.finish(caller, &[1, 2]).await;
     }
 }
@@ -217,75 +225,10 @@ over_both! {
         assert_eq!(stage.fake.release_slow(None), 1, "the other one was left alone");
         assert_eq!(caller.answer(&mut holds).await["isError"], false);
         caller.works().await;
-        assert!(!stage.fake.events().iter().any(|event| event.tagged("waits")), "it never reached the upstream");
+        assert!(
+            !stage.fake.events().iter().any(|event| event.tagged("waits")),
+            "it never reached the upstream"
+        );
         stage.finish(caller, &[2]).await;
-    }
-}
-
-/// An upstream that reads as little as it is told: its window stays shut, so that a long body cannot all be sent.
-fn short_of_breath() -> (TcpListener, SocketAddr) {
-    let socket = bound();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let listener = socket.listen(16).unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
-}
-
-/// More than all buffers on its way: the kernel takes 4 MiB at most.
-const LONG: usize = 8 << 20;
-
-/// A stage with an upload of a long body, which gets stuck at its upstream's receive buffer.
-async fn with_upload(address: SocketAddr) -> Stage {
-    let upstream = format!(
-        "  stuck: {{ http: {{ base_url: \"http://{address}\", read_timeout: 3s }} }}\nlimits: {{ message: 16MiB }}\n"
-    );
-    let tool = "
-  upload: { input: *input, upstream: stuck, http: { request: POST /upload, effect: none, body: \"${args.tag}\" } }
-";
-    Stage::with_more(&upstream, tool).await
-}
-
-/// Accepts the upload, and reads no more than the beginning of its body.
-async fn half_sent(listener: &TcpListener) -> (TcpStream, Vec<u8>) {
-    let (mut stream, _) = listener.accept().await.unwrap();
-    let mut received = Vec::new();
-    while !received.ends_with(b"xxx") {
-        stream.read_buf(&mut received).await.unwrap();
-    }
-    (stream, received)
-}
-
-over_both! {
-    /// Case 6: hyper flushes a connection before it closes it, so a body that it was given whole would all be sent.
-    async fn a_body_that_is_half_sent_is_not_sent_to_its_end(door) {
-        let (listener, address) = short_of_breath();
-        let stage = with_upload(address).await;
-        let mut caller = Caller::at(door, &stage).await;
-        let pending = caller.call(1, "upload", json!({ "tag": "x".repeat(LONG) })).await;
-        let (mut stream, mut received) = half_sent(&listener).await;
-        caller.cancel_and_listen(pending).await;
-        caller.barrier().await;
-        // Up to its end, which is a FIN behind what the kernel had already taken, or a RST.
-        let ended = async { while stream.read_buf(&mut received).await.unwrap_or(0) > 0 {} };
-        tokio::time::timeout(Duration::from_secs(10), ended).await.expect("the connection is broken off");
-        assert!(received.len() < LONG, "{} bytes of the body came", received.len());
-        caller.works().await;
-        stage.finish(caller, &[1]).await;
-    }
-}
-
-over_both! {
-    /// Case 6, C: the upstream reads nothing more, ever.
-    async fn a_half_sent_request_whose_upstream_hangs_does_not_keep_its_connection(door) {
-        let (listener, address) = short_of_breath();
-        let stage = with_upload(address).await;
-        let mut caller = Caller::at(door, &stage).await;
-        let pending = caller.call(1, "upload", json!({ "tag": "x".repeat(LONG) })).await;
-        let (_stream, _received) = half_sent(&listener).await;
-        caller.cancel_and_listen(pending).await;
-        caller.barrier().await;
-        until("the connection is gone", || !connected(address, OPEN)).await;
-        caller.works().await;
-        stage.finish(caller, &[1]).await;
     }
 }

@@ -28,7 +28,10 @@ over_both! {
             stage.fake.wait_for("closed_early", n).await;
             held.release();
             let row = stage.settled(n).await.remove(0);
-            assert_eq!((row["phase"].as_str(), row["cause"].as_str()), (Some("completed"), Some(caller.cause())));
+            assert_eq!(
+                (row["phase"].as_str(), row["cause"].as_str()),
+                (Some("completed"), Some(caller.cause()))
+            );
         }
         assert_eq!(count(&stage.fake.events(), "cancel_received"), 0);
         assert_eq!(stage.agree().await.completed, 3);
@@ -108,7 +111,10 @@ over_both! {
         caller.barrier().await;
         caller.works().await;
         let row = stage.settled(1).await.remove(0);
-        assert_eq!((&row["phase"], &row["cause"], &row["desired"]), (&json!("completed"), &Value::Null, &json!("run")));
+        assert_eq!(
+            (&row["phase"], &row["cause"], &row["desired"]),
+            (&json!("completed"), &Value::Null, &json!("run"))
+        );
         assert_ne!(stage.fake.rows("t"), 0, "nothing is undone");
         assert_eq!(count(&stage.fake.events(), "cancel_received"), 0);
         stage.finish(caller, &[1]).await;
@@ -173,11 +179,17 @@ over_both! {
         caller.cancel(pending).await;
         held.reached().await;
         let told = caller.status().await;
-        assert_eq!((&told["operations"][0]["status"], &told["operations"][0]["upstream_id"]), (&json!("cancel_pending"), &json!("job-1")));
+        assert_eq!(
+            (&told["operations"][0]["status"], &told["operations"][0]["upstream_id"]),
+            (&json!("cancel_pending"), &json!("job-1"))
+        );
         held.release();
         stage.settled(1).await;
         let told = caller.status().await;
-        assert_eq!((&told["operations"][0]["status"], &told["operations"][0]["settled"]), (&json!("stopped"), &json!(true)));
+        assert_eq!(
+            (&told["operations"][0]["status"], &told["operations"][0]["settled"]),
+            (&json!("stopped"), &json!(true))
+        );
         stage.finish(caller, &[1]).await;
     }
 }

@@ -616,6 +616,33 @@ impl Caller {
         }
     }
 
+    /// The gateway's process.
+    pub fn pid(&self) -> u32 {
+        let pid = match self {
+            Self::Stdio(client) => client.pid(),
+            Self::Http(gateway) => gateway.process.id(),
+        };
+        pid.expect("the gateway runs")
+    }
+
+    /// Kills the gateway, as a crash would.
+    pub async fn kill(&mut self) {
+        match self {
+            Self::Stdio(client) => client.kill().await,
+            Self::Http(gateway) => gateway.kill().await,
+        }
+    }
+
+    /// Waits until the gateway has ended by itself, with 0: all that it wrote to stderr.
+    pub async fn ended(&mut self) -> String {
+        let (status, said) = match self {
+            Self::Stdio(client) => (client.exit().await, client.stderr_to_end().await),
+            Self::Http(gateway) => gateway.exit().await,
+        };
+        assert_eq!(status.code(), Some(0), "{said}");
+        said
+    }
+
     /// Ends the client in good order, and asserts that nothing was ever sent for these ids.
     pub async fn nothing_was_sent_for(self, ids: &[u64]) {
         if let Self::Stdio(mut client) = self {

@@ -112,17 +112,19 @@ impl Operation {
         }
     }
 
-    /// Says later, when the transport knows, whether the answer was sent or a cancel was faster.
+    /// Says later, when the transport knows, whether the answer was sent or a cancel (its cause, the client's words) was faster.
     pub fn deliver_when<F>(mut self, fate: F)
     where
-        F: Future<Output = Result<(), Cause>> + Send + 'static,
+        F: Future<Output = Result<(), (Cause, Option<String>)>> + Send + 'static,
     {
         let tracker = self.tracker.clone();
         tracker.spawn(async move {
             match fate.await {
                 Ok(()) => self.delivered(),
-                Err(cause @ (Cause::ClientDisconnected | Cause::SessionEnded)) => self.client_left(cause),
-                Err(cause) => self.cancel(cause, None),
+                Err((cause @ (Cause::ClientDisconnected | Cause::SessionEnded), _)) => {
+                    self.client_left(cause)
+                }
+                Err((cause, reason)) => self.cancel(cause, reason),
             }
         });
     }

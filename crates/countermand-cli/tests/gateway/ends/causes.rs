@@ -1,6 +1,6 @@
 //! The ledger tells apart why a call was ended, and nothing is ever said after its client has ended it.
 
-use super::{Caller, Door, Stage, ended, pid, running, tagged, text, the_next_call_works};
+use super::{Caller, Door, Stage, running, tagged, text, the_next_call_works};
 use crate::{over_both, stage::signal};
 use countermand_testkit::{
     client::{HttpClient, StdioClient, message},
@@ -85,9 +85,9 @@ over_both! {
         held.reached().await;
         let row = stage.operations().await.remove(0);
         stage.outcome(&["ops", "cancel", row["id"].as_str().unwrap(), "--no-wait"]).await.exited(0);
-        signal(Some(pid(&caller)), "TERM");
+        signal(Some(caller.pid()), "TERM");
         held.release();
-        ended(&mut caller).await;
+        caller.ended().await;
         let row = stage.operations().await.remove(0);
         assert_eq!((&row["phase"], &row["cause"]), (&json!("cancelled"), &json!(first)));
     }

@@ -1,6 +1,6 @@
 //! A gateway that is killed while the upstream is held: the next start finds what it left, and ends it.
 
-use super::{Caller, Door, Pending, Stage, kill, running, tagged};
+use super::{Caller, Door, Pending, Stage, running, tagged};
 use crate::{over_both, stage::Times};
 use countermand_testkit::fake::{Fault, Filter, Gate, HeldGate, Route};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ over_both! {
         let (mut caller, _first, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
         let _second = caller.call(2, "run_report", tagged("waits")).await;
         stage.operations_when("an intent", |rows| rows.iter().any(|row| row["phase"] == "intent")).await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let _next = Caller::at(door, &stage).await;
         let rows = stage.settled(2).await;
@@ -54,7 +54,7 @@ over_both! {
     async fn killed_before_the_upstream_has_committed_the_create_it_is_found_to_be_never_created(door) {
         let stage = Stage::new().await;
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         stage.fake.wait_for("closed_early", 1).await;
         held.release();
         let (_next, row) = ends_as(door, &stage, "never_created").await;
@@ -68,7 +68,7 @@ over_both! {
         let stage = Stage::with(Times { horizon: "4s", ..Times::default() }).await;
         stage.fake.fault(Route::CreateJob, Fault::LateCreate, Some(1));
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         stage.fake.wait_for("closed_early", 1).await;
         let _next = Caller::at(door, &stage).await;
         // The first look-up misses it, and must not be believed.
@@ -84,7 +84,7 @@ over_both! {
     async fn killed_after_the_upstream_has_committed_the_create_it_is_found_by_its_key_and_cancelled(door) {
         let stage = Stage::new().await;
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::CreateCommitted, "run_report").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, row) = ends_as(door, &stage, "cancelled").await;
         assert_eq!((cause(&row), &row["upstream_id"]), ("client_disconnected", &json!("job-1")));
@@ -97,7 +97,7 @@ over_both! {
     async fn killed_after_the_commit_where_nothing_can_find_it_the_row_is_a_visible_orphan(door) {
         let stage = Stage::new().await;
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::CreateCommitted, "keyless").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, row) = ends_as(door, &stage, "orphaned").await;
         assert_eq!((&row["settled"], &row["desired"]), (&json!(false), &json!("cancel")));
@@ -113,7 +113,7 @@ over_both! {
         held.release_one();
         held.reached_n(2).await;
         stage.phase("unknown").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, _row) = ends_as(door, &stage, "cancelled").await;
         let books = stage.agree().await;
@@ -125,7 +125,7 @@ over_both! {
     async fn killed_while_the_job_runs_it_is_cancelled_because_its_client_is_gone(door) {
         let stage = Stage::new().await;
         let (mut caller, _pending) = running(door, &stage, "run_report").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         assert_eq!(stage.operations().await[0]["phase"], "running");
         let (_next, row) = ends_as(door, &stage, "cancelled").await;
         assert_eq!(cause(&row), "client_disconnected");
@@ -137,7 +137,7 @@ over_both! {
     async fn killed_while_a_detached_job_runs_it_is_followed_to_its_end_and_not_cancelled(door) {
         let stage = Stage::new().await;
         let (mut caller, _pending) = running(door, &stage, "detached").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         let polls = stage.fake.events().iter().filter(|event| event.is("job_polled")).count();
         let _next = Caller::at(door, &stage).await;
         stage.fake.wait_for("job_polled", polls + 1).await;
@@ -155,7 +155,7 @@ over_both! {
         let wanted = caller.cause();
         caller.cancel(pending).await;
         held.reached().await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, row) = ends_as(door, &stage, "cancelled").await;
         assert_eq!((cause(&row), cancels(&stage)), (wanted, 2));
@@ -170,7 +170,7 @@ over_both! {
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         caller.cancel(pending).await;
         held.reached().await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, _row) = ends_as(door, &stage, "cancelled").await;
         assert_eq!(cancels(&stage), 2, "one a life");
@@ -189,7 +189,7 @@ over_both! {
         cancel.release();
         reads.reached().await;
         stage.phase("cancelling").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         reads.release();
         let (_next, _row) = ends_as(door, &stage, "cancelled").await;
         assert_eq!(stage.agree().await.cancelled, 1);
@@ -210,7 +210,7 @@ over_both! {
         reads.reached_n(2).await;
         let row = stage.phase("ended").await;
         assert_eq!((&row["outcome"], &row["settled"]), (&json!("cancelled"), &json!(false)));
-        kill(&mut caller).await;
+        caller.kill().await;
         reads.release();
         let (_next, _row) = ends_as(door, &stage, "cancelled").await;
         assert_eq!(cancels(&stage), 1, "no cancel is owed to what has ended");
@@ -224,7 +224,7 @@ over_both! {
         let (mut caller, _pending) = running(door, &stage, "with_undo").await;
         stage.fake.finish("job-1");
         held.reached().await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, row) = ends_as(door, &stage, "completed").await;
         assert_eq!((&row["desired"], cancels(&stage)), (&json!("run"), 0));
@@ -240,7 +240,7 @@ over_both! {
         caller.cancel(pending).await;
         held.reached().await;
         stage.phase("compensating").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         assert!(stage.fake.rows("t") > 0);
         held.release();
         let (_next, _row) = ends_as(door, &stage, "compensated").await;
@@ -258,7 +258,7 @@ over_both! {
         caller.cancel(pending).await;
         held.reached().await;
         stage.phase("draining").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let _next = Caller::at(door, &stage).await;
         stage.fake.wait_for("marked", 1).await;
@@ -275,7 +275,7 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         let _pending = caller.call(1, "order", tagged("t")).await;
         held.reached().await;
-        kill(&mut caller).await;
+        caller.kill().await;
         held.release();
         let (_next, _row) = ends_as(door, &stage, "completed").await;
         assert_eq!(stage.fake.events().iter().filter(|event| event.is("order_committed")).count(), 1);

@@ -1,6 +1,6 @@
 //! The end of stdin: every call of the client is cancelled at once, and the process ends.
 
-use super::{Stage, ended, tagged, within};
+use super::{Stage, tagged, within};
 use crate::stage::Caller;
 use countermand_testkit::{
     client::{StdioClient, message},
@@ -117,7 +117,7 @@ async fn a_cancel_that_hangs_upstream_holds_the_exit_no_longer_than_the_grace_an
     client.close_input();
     held.reached().await;
     let reached = Instant::now();
-    let said = ended(&mut Caller::Stdio(Box::new(client))).await;
+    let said = Caller::Stdio(Box::new(client)).ended().await;
     within(Duration::from_secs(4), reached, "an exit with a grace of one second");
     let left = stage.operations().await.remove(0);
     assert_eq!((&left["settled"], &left["desired"]), (&json!(false), &json!("cancel")));
@@ -137,7 +137,7 @@ async fn a_detached_job_survives_the_end_of_stdin_and_is_followed_by_the_next_st
     client.send(&message::call(1, "detached", tagged("t"))).await;
     stage.fake.wait_for("job_polled", 1).await;
     client.close_input();
-    let said = ended(&mut Caller::Stdio(Box::new(client))).await;
+    let said = Caller::Stdio(Box::new(client)).ended().await;
     assert!(said.contains("left in the ledger"), "{said}");
     let row = stage.operations().await.remove(0);
     assert_eq!((&row["phase"], &row["desired"]), (&json!("running"), &json!("run")));
@@ -176,7 +176,7 @@ async fn a_create_that_hangs_holds_the_exit_no_longer_than_the_grace_and_the_nex
     held.reached().await;
     let closed = Instant::now();
     client.close_input();
-    let said = ended(&mut Caller::Stdio(Box::new(client))).await;
+    let said = Caller::Stdio(Box::new(client)).ended().await;
     within(Duration::from_secs(3), closed, "an exit with a grace of half a second and a create in flight");
     let left = stage.operations().await.remove(0);
     assert_eq!((&left["settled"], &left["cause"]), (&json!(false), &json!("client_disconnected")));

@@ -1,6 +1,6 @@
 //! What a start does with what others left: again after a second crash, past orphans, and all of it at once.
 
-use super::{Caller, Door, Stage, kill, running, tagged, within};
+use super::{Caller, Door, Stage, running, tagged, within};
 use crate::over_both;
 use countermand_testkit::fake::{Fault, Filter, Gate, Route};
 use std::time::Duration;
@@ -13,25 +13,25 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         let _pending = caller.call(1, "run_report", tagged("t")).await;
         created.reached().await;
-        kill(&mut caller).await;
+        caller.kill().await;
         created.release();
 
         let look_up = stage.fake.hold(Gate::Find, Filter::default());
         let mut second = Caller::at(door, &stage).await;
         look_up.reached().await;
-        kill(&mut second).await;
+        second.kill().await;
         look_up.release();
 
         let cancel = stage.fake.hold(Gate::CancelReceived, Filter::default());
         let mut third = Caller::at(door, &stage).await;
         cancel.reached().await;
-        kill(&mut third).await;
+        third.kill().await;
         cancel.release();
 
         let read = stage.fake.hold(Gate::Poll, Filter::default());
         let mut fourth = Caller::at(door, &stage).await;
         read.reached().await;
-        kill(&mut fourth).await;
+        fourth.kill().await;
         read.release();
 
         let _last = Caller::at(door, &stage).await;
@@ -49,7 +49,7 @@ over_both! {
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         caller.cancel(pending).await;
         stage.phase("orphaned").await;
-        kill(&mut caller).await;
+        caller.kill().await;
         stage.fake.clear_faults();
         let started = Instant::now();
         let _next = Caller::at(door, &stage).await;
@@ -70,7 +70,7 @@ over_both! {
             calls.push(caller.call(id, "run_report", tagged(&format!("t{id}"))).await);
         }
         stage.fake.wait_for("job_created", 100).await;
-        kill(&mut caller).await;
+        caller.kill().await;
         let started = Instant::now();
         let _next = Caller::at(door, &stage).await;
         stage.fake.wait_for("cancel_received", 1).await;
@@ -87,7 +87,7 @@ over_both! {
 async fn a_start_finishes_what_was_left_by_the_definition_of_then_not_by_todays_config() {
     let stage = Stage::new().await;
     let (mut caller, _pending) = running(Door::Stdio, &stage, "run_report").await;
-    kill(&mut caller).await;
+    caller.kill().await;
     // The tool is gone from the config; its operation is not.
     let base = stage.fake.base_url();
     let ledger = stage.ledger_file().display().to_string();

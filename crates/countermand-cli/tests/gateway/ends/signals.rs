@@ -1,6 +1,6 @@
 //! SIGTERM and SIGINT: plain calls are cancelled and told so, detached jobs stay, the process ends with 0.
 
-use super::{Caller, Door, Stage, ended, pid, running, tagged, text, within};
+use super::{Caller, Door, Stage, running, tagged, text, within};
 use crate::{over_both, stage::signal};
 use countermand_testkit::{
     client::{H2Client, message},
@@ -16,7 +16,7 @@ over_both! {
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
         let (mut caller, mut pending) = running(door, &stage, "run_report").await;
         let sent = Instant::now();
-        signal(Some(pid(&caller)), "TERM");
+        signal(Some(caller.pid()), "TERM");
         held.reached().await;
         within(Duration::from_millis(500), sent, "from SIGTERM to the upstream's cancel");
         // The cancel is still held: the answer does not wait for it.
@@ -27,7 +27,7 @@ over_both! {
         assert!(text(&result).contains("The cancel is pending"), "no word of `stopped` before it is: {result}");
         let id = result["_meta"]["dev.countermand/operations"][0]["id"].clone();
         held.release();
-        let said = ended(&mut caller).await;
+        let said = caller.ended().await;
         assert!(said.contains("SIGTERM") && !said.contains("left in the ledger"), "{said}");
         let row = stage.operations().await.remove(0);
         assert_eq!((&row["id"], &row["phase"], &row["cause"]), (&id, &json!("cancelled"), &json!("shutdown")));
@@ -39,11 +39,11 @@ over_both! {
     async fn sigterm_leaves_a_detached_job_alone_and_names_it_on_stderr(door) {
         let stage = Stage::new().await;
         let (mut caller, mut pending) = running(door, &stage, "detached").await;
-        signal(Some(pid(&caller)), "TERM");
+        signal(Some(caller.pid()), "TERM");
         let result = caller.answer(&mut pending).await;
         assert_eq!(result["isError"], true, "{result}");
         assert!(text(&result).contains("shutting down") && text(&result).contains("running upstream"), "{result}");
-        let said = ended(&mut caller).await;
+        let said = caller.ended().await;
         let row = stage.operations().await.remove(0);
         assert_eq!((&row["phase"], &row["desired"], &row["cause"]), (&json!("running"), &json!("run"), &json!(null)));
         for named in [row["id"].as_str().unwrap(), "job-1", "detached", "left in the ledger"] {
@@ -62,9 +62,9 @@ over_both! {
     async fn sigint_ends_it_like_sigterm(door) {
         let stage = Stage::new().await;
         let (mut caller, mut pending) = running(door, &stage, "run_report").await;
-        signal(Some(pid(&caller)), "INT");
+        signal(Some(caller.pid()), "INT");
         assert!(text(&caller.answer(&mut pending).await).contains("shutting down"));
-        assert!(ended(&mut caller).await.contains("SIGINT"));
+        assert!(caller.ended().await.contains("SIGINT"));
         assert_eq!(stage.operations().await[0]["cause"], "shutdown");
         assert_eq!(stage.agree().await.cancelled, 1);
     }
@@ -76,8 +76,8 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         caller.barrier().await;
         let sent = Instant::now();
-        signal(Some(pid(&caller)), "TERM");
-        ended(&mut caller).await;
+        signal(Some(caller.pid()), "TERM");
+        caller.ended().await;
         within(Duration::from_secs(2), sent, "from SIGTERM to the exit of an idle gateway");
     }
 }
@@ -88,11 +88,11 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         let mut pending = caller.call(1, "search", tagged("t")).await;
         stage.fake.wait_for("slow_started", 1).await;
-        signal(Some(pid(&caller)), "TERM");
+        signal(Some(caller.pid()), "TERM");
         let result = caller.answer(&mut pending).await;
         assert!(text(&result).contains("shutting down"), "{result}");
         stage.fake.wait_for("closed_early", 1).await;
-        ended(&mut caller).await;
+        caller.ended().await;
     }
 }
 
@@ -103,10 +103,10 @@ over_both! {
         let mut caller = Caller::at(door, &stage).await;
         let mut pending = caller.call(1, "run_report", tagged("t")).await;
         held.reached().await;
-        signal(Some(pid(&caller)), "TERM");
+        signal(Some(caller.pid()), "TERM");
         assert_eq!(caller.answer(&mut pending).await["isError"], true);
         held.release();
-        ended(&mut caller).await;
+        caller.ended().await;
         assert_eq!(stage.agree().await.cancelled, 1);
         assert_eq!(stage.operations().await[0]["cause"], "shutdown");
     }
@@ -117,7 +117,7 @@ async fn a_call_that_comes_after_sigterm_is_refused_and_starts_nothing() {
     let stage = Stage::new().await;
     let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
     let (mut caller, mut pending) = running(Door::Stdio, &stage, "run_report").await;
-    signal(Some(pid(&caller)), "TERM");
+    signal(Some(caller.pid()), "TERM");
     held.reached().await;
     let Caller::Stdio(client) = &mut caller else { unreachable!("it is on stdio") };
     client.send(&message::call(2, "run_report", tagged("late"))).await;
@@ -128,7 +128,7 @@ async fn a_call_that_comes_after_sigterm_is_refused_and_starts_nothing() {
         assert_ne!(message["id"], 1, "one answer a call");
         assert!(message.get("result").is_none(), "{message}");
     }
-    ended(&mut caller).await;
+    caller.ended().await;
     assert_eq!(stage.fake.books().created, 1);
 }
 

@@ -1,6 +1,6 @@
 //! Many cancels at once: all of them arrive, nothing is left over, and the next call works.
 
-use super::{Caller, Door, Stage, pid, tagged, the_next_call_works, within};
+use super::{Caller, Door, Stage, tagged, the_next_call_works, within};
 use crate::over_both;
 use countermand_testkit::{
     client::message,
@@ -89,14 +89,14 @@ over_both! {
         stage.configure(|config| config.replace("every: 100ms", "every: 1m"));
         let mut caller = Caller::at(door, &stage).await;
         caller.barrier().await;
-        let before = held_by(pid(&caller));
+        let before = held_by(caller.pid());
         let mut calls = Vec::new();
         for id in 1..=N {
             calls.push(caller.call(id, "run_report", tagged(&format!("t{id}"))).await);
         }
         stage.fake.wait_for("responded", 1_000).await;
         stage.operations_when("a thousand jobs that run", |rows| rows.iter().filter(|row| row["phase"] == "running").count() == 1_000).await;
-        let loaded = held_by(pid(&caller));
+        let loaded = held_by(caller.pid());
         println!("{door:?}: a call in flight takes {} KiB (debug build)", loaded.1.saturating_sub(before.1) / N);
         let cancelled = Instant::now();
         for call in calls {
@@ -112,7 +112,7 @@ over_both! {
         assert_eq!(events.iter().filter(|event| event.is("cancel_received")).count(), 1_000, "one cancel a job");
         let books = stage.agree().await;
         assert_eq!((books.created, books.cancelled), (N, N));
-        is_bounded(pid(&caller), before, 256 * N, &format!("{door:?}: 1,000 real jobs"));
+        is_bounded(caller.pid(), before, 256 * N, &format!("{door:?}: 1,000 real jobs"));
         caller.barrier().await;
         let ids: Vec<u64> = (1..=N).collect();
         caller.nothing_was_sent_for(&ids).await;
