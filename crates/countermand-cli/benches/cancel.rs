@@ -6,7 +6,7 @@
 
 use countermand_testkit::{
     client::{HttpClient, StdioClient, message},
-    fake::{Event, FakeUpstream, Filter, Gate, Route},
+    fake::{Event, FakeUpstream, Filter, Gate, HeldGate, Route},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -41,6 +41,7 @@ tools:
 struct Stage {
     fake: FakeUpstream,
     started: Instant,
+    offset: f64,
     client: StdioClient,
     http: HttpClient,
     _dir: tempfile::TempDir,
@@ -49,6 +50,7 @@ struct Stage {
 async fn stage() -> Stage {
     let started = Instant::now();
     let fake = FakeUpstream::start().await;
+    let offset = offset(&fake, started).await;
     let dir = tempfile::tempdir().unwrap();
     let ledger = dir.path().join("bench.db").display().to_string();
     let file = dir.path().join("bench.yaml");
@@ -62,12 +64,30 @@ async fn stage() -> Stage {
     let said = client.stderr();
     let at = said.find("http://").unwrap_or_else(|| panic!("{said}"));
     let http = HttpClient::new(said[at..].lines().next().unwrap().trim());
-    Stage { fake, started, client, http, _dir: dir }
+    Stage { fake, started, offset, client, http, _dir: dir }
 }
 
-/// Milliseconds since the fake's record began.
+/// Milliseconds on the clock of the fake's record.
 fn now(stage: &Stage) -> f64 {
-    stage.started.elapsed().as_secs_f64() * 1_000.0
+    stage.started.elapsed().as_secs_f64() * 1_000.0 - stage.offset
+}
+
+/// How far our clock is ahead of the record's: half way between the moments around a request that the record dates.
+async fn offset(fake: &FakeUpstream, started: Instant) -> f64 {
+    let ms = || started.elapsed().as_secs_f64() * 1_000.0;
+    let client = HttpClient::new(&format!("{}/quick", fake.base_url()));
+    let mut best = (f64::INFINITY, 0.0);
+    for nth in 1..=20 {
+        let before = ms();
+        client.post(&[], b"{}").await.head().await;
+        let after = ms();
+        let events = fake.wait_for("request", nth).await;
+        let at = events.iter().filter(|event| event.is("request")).nth(nth - 1).unwrap().at;
+        if after - before < best.0 {
+            best = (after - before, (before + after) / 2.0 - at);
+        }
+    }
+    best.1
 }
 
 /// Latencies in milliseconds: from each `sent` time to the event of this kind with the tag of its index.
@@ -97,15 +117,20 @@ fn line(name: &str, sorted: &[f64]) {
     );
 }
 
+/// Keeps the upstream's request of one call where it is, until the handle is dropped.
+fn hold(stage: &Stage, gate: Gate, route: Route, index: u64) -> HeldGate {
+    stage.fake.hold(gate, Filter { route: Some(route), tag: Some(index.to_string()), ..Filter::default() })
+}
+
 /// Calls, waits until the upstream holds the request, cancels by `notifications/cancelled`.
 async fn over_stdio(tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64> {
     let mut stage = stage().await;
-    let held = stage.fake.hold(gate, Filter { route: Some(route), ..Filter::default() });
     let mut sent = Vec::new();
     for index in 0..CANCELS {
         let id = index + 1;
+        let held = hold(&stage, gate, route, index);
         stage.client.send(&message::call(id, tool, json!({ "tag": index.to_string() }))).await;
-        held.reached_n(id).await;
+        held.reached().await;
         sent.push(now(&stage));
         stage.client.send(&message::cancelled(id, None)).await;
         stage.client.barrier().await;
@@ -117,11 +142,11 @@ async fn over_stdio(tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64
 /// The same over HTTP, where the cancel is the close of the response stream.
 async fn over_http(tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64> {
     let stage = stage().await;
-    let held = stage.fake.hold(gate, Filter { route: Some(route), ..Filter::default() });
     let mut sent = Vec::new();
     for index in 0..CANCELS {
+        let held = hold(&stage, gate, route, index);
         let exchange = stage.http.call(index + 1, tool, json!({ "tag": index.to_string() })).await;
-        held.reached_n(index + 1).await;
+        held.reached().await;
         sent.push(now(&stage));
         exchange.close();
         stage.http.barrier().await;
