@@ -9,6 +9,9 @@ use countermand::core::{
     ports::{Ledger as _, Query},
 };
 
+/// As many as there can be.
+const ALL: usize = i64::MAX as usize;
+
 /// What to list.
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -17,9 +20,9 @@ pub(crate) struct List {
     /// Only operations in this phase; also `settled`, `unsettled`
     #[arg(long, value_name = "S")]
     state: Vec<String>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    limit: usize,
+    /// At most so many; without it, all that retention keeps
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -34,7 +37,7 @@ pub(super) async fn run(list: List) -> Result<()> {
     }
     rows.retain(|row| !settled_only || row.phase.is_settled());
     rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
-    rows.truncate(list.limit);
+    rows.truncate(list.limit.unwrap_or(usize::MAX));
     if list.json {
         for row in &rows {
             super::print(format_args!("{}\n", as_json(row)))?;
@@ -54,7 +57,7 @@ pub(super) async fn run(list: List) -> Result<()> {
 }
 
 fn query(list: &List) -> Result<Query> {
-    let mut query = Query { limit: list.limit, ..Query::default() };
+    let mut query = Query { limit: list.limit.unwrap_or(ALL), ..Query::default() };
     for state in &list.state {
         match state.as_str() {
             "unsettled" => query.unsettled = true,
