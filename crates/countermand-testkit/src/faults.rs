@@ -5,6 +5,7 @@ use countermand_core::{
     ports::{BoxFuture, Definition, Entry, Filed, Ledger, LedgerError, Query, Request},
 };
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
 
 /// A ledger whose writes fail for as long as it is full. Reads go on.
 #[derive(Debug, Default)]
@@ -12,12 +13,18 @@ pub struct FaultyLedger<L> {
     /// The ledger behind it.
     pub inner: L,
     full: AtomicBool,
+    held: watch::Sender<bool>,
 }
 
 impl<L: Ledger> FaultyLedger<L> {
     /// Around this ledger, not full.
     pub fn new(inner: L) -> Self {
-        Self { inner, full: AtomicBool::new(false) }
+        Self { inner, full: AtomicBool::new(false), held: watch::Sender::new(false) }
+    }
+
+    /// From now on whoever inserts a row does not hear of it, though it is there; or all of them do.
+    pub fn hold_inserts(&self, hold: bool) {
+        self.held.send_replace(hold);
     }
 
     /// From now on every write fails, or none does.
@@ -59,7 +66,14 @@ impl<L: Ledger> Ledger for FaultyLedger<L> {
     }
 
     fn insert(&self, row: Row, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
-        self.write(|inner| inner.insert(row, entry))
+        let inserted = self.write(|inner| inner.insert(row, entry));
+        let mut held = self.held.subscribe();
+        Box::pin(async move {
+            let inserted = inserted.await;
+            // The sender lives as long as we do.
+            let _released = held.wait_for(|held| !held).await;
+            inserted
+        })
     }
 
     fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {

@@ -257,6 +257,29 @@ async fn a_job_that_finished_before_its_cancel_is_undone_only_where_the_tool_say
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_row_that_is_read_while_it_is_being_started_is_left_to_its_call() {
+    let bench = Bench::new(policy());
+    bench.upstream.say("create", Say::Answer(created())).say("status", Say::Answer(running()));
+    bench.ledger.hold_inserts(true);
+    let row = bench.row(OnDisconnect::Cancel);
+    let id = row.id;
+    let (engine, definition) = (bench.engine.clone(), bench.definition.clone());
+    let starting =
+        tokio::task::JoinSet::from_iter([async move { engine.start(row, &definition, None).await }]);
+    while bench.engine.list(countermand::core::ports::Query::default()).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    bench.engine.reconcile_once().await.unwrap();
+    assert_eq!(bench.engine.driven(), 0, "its call is about to drive it");
+    bench.engine.cancel(id, Cause::Operator, None).await.unwrap();
+    bench.ledger.hold_inserts(false);
+    let mut operation = starting.join_all().await.remove(0).expect("starts");
+    let row = until(&mut operation, |row| row.phase == Phase::NeverCreated).await;
+    assert_eq!(row.cause, Some(Cause::Operator), "what was said meanwhile is not lost");
+    assert_eq!(bench.upstream.count("create"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_create_that_was_not_sent_is_tried_again_with_the_same_key_and_then_fails() {
     let bench = Bench::new(policy());
     let refused = Answer::Create(CreateAnswer::NotSent(Trouble::new("connection refused")));

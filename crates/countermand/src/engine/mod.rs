@@ -82,6 +82,9 @@ pub(crate) struct Inner {
 struct State {
     shutting_down: bool,
     live: HashMap<OperationId, Live>,
+    /// Operations on their way from the ledger's insert to their driver, and what was said to them meanwhile. Their rows
+    /// can be read already, and look as if nobody drove them.
+    starting: HashMap<OperationId, Vec<Event>>,
     defined: HashMap<countermand_core::DefinitionHash, Performer>,
     lanes: HashMap<String, Lanes>,
 }
@@ -189,8 +192,15 @@ impl Engine {
             phase: row.phase,
             note: Some(row.tool.clone()),
         };
-        let row = self.inner.ledger.insert(row, entry).await?;
-        self.inner.drive(row, performer, None).ok_or(StartError::ShuttingDown)
+        let id = row.id;
+        self.inner.lock().starting.insert(id, Vec::new());
+        match self.inner.ledger.insert(row, entry).await {
+            Ok(row) => self.inner.begin(row, performer).ok_or(StartError::ShuttingDown),
+            Err(error) => {
+                self.inner.lock().starting.remove(&id);
+                Err(error.into())
+            }
+        }
     }
 
     /// Tells whoever drives the operation that something happened to it, and starts to drive it
@@ -199,7 +209,7 @@ impl Engine {
     /// # Errors
     /// [`LedgerError`] where the row is not driven and cannot be read.
     pub async fn tell(&self, id: OperationId, event: Event) -> Result<(), LedgerError> {
-        if self.inner.tell_live(id, &event) {
+        if self.inner.tell_live(id, &event) || self.inner.tell_starting(id, &event) {
             return Ok(());
         }
         let row = self.inner.ledger.get(id).await?;
@@ -234,7 +244,7 @@ impl Engine {
 
     /// Drives a row of the ledger that nobody drives; takes it over first where it is another incarnation's.
     async fn adopt(&self, row: Row, event: Option<Event>) -> Result<(), LedgerError> {
-        if row.phase.is_settled() {
+        if row.phase.is_settled() || self.inner.is_starting(row.id) {
             return Ok(());
         }
         let performer = match self.inner.known(&row.definition) {
@@ -283,6 +293,34 @@ impl Inner {
 
     fn tell_live(&self, id: OperationId, event: &Event) -> bool {
         self.lock().live.get(&id).is_some_and(|live| live.events.send(event.clone()).is_ok())
+    }
+
+    fn is_starting(&self, id: OperationId) -> bool {
+        self.lock().starting.contains_key(&id)
+    }
+
+    /// Whether it has a driver, or is about to have one.
+    fn is_driven(&self, id: OperationId) -> bool {
+        let state = self.lock();
+        state.live.contains_key(&id) || state.starting.contains_key(&id)
+    }
+
+    /// Keeps what is said to an operation that is being started, for its driver.
+    fn tell_starting(&self, id: OperationId, event: &Event) -> bool {
+        let mut state = self.lock();
+        state.starting.get_mut(&id).map(|said| said.push(event.clone())).is_some()
+    }
+
+    /// Spawns the driver of a row that was being started.
+    fn begin(self: &Arc<Self>, row: Row, performer: Performer) -> Option<Operation> {
+        let id = row.id;
+        let operation = self.drive(row, performer, None);
+        // In this order somebody who looks finds it in one of the tables.
+        let said = self.lock().starting.remove(&id).unwrap_or_default();
+        for event in said {
+            self.tell_live(id, &event);
+        }
+        operation
     }
 
     /// Spawns the driver of a row, unless it has one.

@@ -96,12 +96,13 @@ impl Engine {
         let mut adopted = 0;
         let mut limit = query.limit;
         while self.driven() < DRIVEN_AT_MOST {
+            // Before the rows are read: a driver that ends while they are leaves a row here that is older than its last word.
+            let driven = self.inner.lock().live.keys().copied().collect();
             let rows = self.inner.ledger.list(Query { limit, ..query.clone() }).await?;
             let complete = rows.len() < limit;
-            let driven = self.inner.lock().live.keys().copied().collect();
             let fresh = plan(rows, &driven);
             for row in &fresh {
-                self.adopt(row.clone(), None).await?;
+                self.adopt_if_left(row).await?;
             }
             adopted += fresh.len();
             if complete {
@@ -116,6 +117,22 @@ impl Engine {
             }
         }
         Ok(adopted)
+    }
+
+    /// Drives a row that was read a moment ago. One of our own may have been started, driven and ended since then,
+    /// so it is read again now that it is known to have no driver.
+    async fn adopt_if_left(&self, row: &Row) -> Result<(), LedgerError> {
+        if row.epoch != self.inner.epoch {
+            return self.adopt(row.clone(), None).await;
+        }
+        if self.inner.is_driven(row.id) {
+            return Ok(());
+        }
+        match self.inner.ledger.get(row.id).await {
+            Ok(newest) => self.adopt(newest, None).await,
+            Err(LedgerError::Absent { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn answer_requests(&self) {

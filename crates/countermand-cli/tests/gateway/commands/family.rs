@@ -2,7 +2,10 @@
 
 use super::tagged;
 use crate::stage::{Outcome, Stage, signal};
-use countermand_testkit::client::message;
+use countermand_testkit::{
+    client::message,
+    fake::{Filter, Gate},
+};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,19 +117,25 @@ async fn both_of_two_killed_stdio_gateways_are_finished_by_a_third() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateway_that_adopted_anothers_row_and_is_told_to_end_leaves_it_cancelled() {
+async fn a_gateway_that_is_told_to_end_while_it_finishes_anothers_row_waits_for_it() {
     let stage = Stage::new().await;
     let mut first = stage.stdio().await;
+    let mut second = stage.stdio().await;
     first.send(&message::call(1, "run_report", tagged("t"))).await;
     stage.fake.wait_for("job_polled", 1).await;
+    let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
     first.kill().await;
-    let mut second = stage.stdio().await;
+    held.reached().await;
     signal(second.pid(), "TERM");
+    held.release();
     assert!(second.exit().await.success());
+    let said = second.stderr_to_end().await;
+    assert!(
+        said.contains("another gateway left operations") && !said.contains("left in the ledger"),
+        "{said}"
+    );
     let row = stage.operations().await.remove(0);
-    assert_eq!(row["desired"], "cancel", "{row:#}");
-    let _third = stage.stdio().await;
-    stage.settled(1).await;
+    assert_eq!((&row["phase"], &row["cause"]), (&json!("cancelled"), &json!("client_disconnected")));
     assert_eq!(stage.agree().await.cancelled, 1);
 }
 

@@ -103,7 +103,7 @@ over_both! {
             caller.cancel(call).await;
         }
         stage.fake.wait_for("cancel_received", 1_000).await;
-        within(Duration::from_secs(15), cancelled, &format!("{door:?}: 1,000 cancels, to the last upstream cancel"));
+        within(Duration::from_secs(20), cancelled, &format!("{door:?}: 1,000 cancels, to the last upstream cancel"));
         the_next_call_works(&mut caller).await;
         let rows = stage.settled(1_000).await;
         let wanted = caller.cause();
