@@ -12,7 +12,7 @@ usage: cargo xtask COMMAND
   test [ARGS…]   checks what the tests need, installs or names what is missing, runs them all
   ci             format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
   bench          prints the latency of a cancel and the CPU time of a call
-  foreign        drives the gateway with MCP clients written by others (needs PyPI and npm)
+  foreign        drives the gateway with MCP clients written by others (needs PyPI)
 ";
 
 fn main() -> Result<()> {

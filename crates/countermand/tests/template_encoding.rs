@@ -1,40 +1,13 @@
 //! How values are written into a request, and which are refused.
 
+mod template_common;
+
 use countermand::template::{
-    BodyTemplate, HeaderTemplate, RenderError, Rendered, RenderedBody, RequestTemplate, Scope, ValueTemplate,
-    render_id_path,
+    BodyTemplate, HeaderTemplate, RenderedBody, Scope, ValueTemplate, render_id_path,
 };
 use countermand_core::Key;
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
-use url::Url;
-
-fn request(target: &str) -> RequestTemplate {
-    RequestTemplate {
-        method: "POST".into(),
-        target: target.parse().unwrap(),
-        query: Vec::new(),
-        headers: Vec::new(),
-        body: BodyTemplate::None,
-    }
-}
-
-fn text(template: &str) -> ValueTemplate {
-    ValueTemplate::Text(template.parse().unwrap())
-}
-
-fn render(request: &RequestTemplate, args: &Value) -> Result<Rendered, RenderError> {
-    let empty = Map::new();
-    let scope = Scope::of_call(args.as_object().unwrap_or(&empty));
-    request.render(&Url::parse("http://127.0.0.1:9100/api").unwrap(), &scope)
-}
-
-fn with_id(request: &RequestTemplate, id: &str) -> Result<Rendered, RenderError> {
-    let args = Map::new();
-    let mut scope = Scope::of_call(&args);
-    scope.id = Some(Cow::Borrowed(id));
-    request.render(&Url::parse("http://127.0.0.1:9100/api").unwrap(), &scope)
-}
+use template_common::{render, request, text, with_id};
 
 #[test]
 fn what_a_path_cannot_hold_is_refused_with_its_name_and_place() {

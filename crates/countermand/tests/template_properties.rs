@@ -1,40 +1,12 @@
 //! Arguments are data: whatever a value is, it stays in the place that its placeholder stands in.
 
-use countermand::template::{
-    BodyTemplate, HeaderTemplate, RenderError, Rendered, RenderedBody, RenderedHeader, RequestTemplate,
-    Scope, ValueTemplate,
-};
+mod template_common;
+
+use countermand::template::{BodyTemplate, HeaderTemplate, RenderedBody, RenderedHeader, ValueTemplate};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
-use std::borrow::Cow;
+use serde_json::{Value, json};
+use template_common::{render, request, text, with_id};
 use url::Url;
-
-fn request(target: &str) -> RequestTemplate {
-    RequestTemplate {
-        method: "POST".into(),
-        target: target.parse().unwrap(),
-        query: Vec::new(),
-        headers: Vec::new(),
-        body: BodyTemplate::None,
-    }
-}
-
-fn text(template: &str) -> ValueTemplate {
-    ValueTemplate::Text(template.parse().unwrap())
-}
-
-fn render(request: &RequestTemplate, args: &Value) -> Result<Rendered, RenderError> {
-    let empty = Map::new();
-    let scope = Scope::of_call(args.as_object().unwrap_or(&empty));
-    request.render(&Url::parse("http://127.0.0.1:9100/api").unwrap(), &scope)
-}
-
-fn with_id(request: &RequestTemplate, id: &str) -> Result<Rendered, RenderError> {
-    let args = Map::new();
-    let mut scope = Scope::of_call(&args);
-    scope.id = Some(Cow::Borrowed(id));
-    request.render(&Url::parse("http://127.0.0.1:9100/api").unwrap(), &scope)
-}
 
 fn segments(url: &Url) -> Vec<String> {
     let decode = |s: &str| percent_encoding::percent_decode_str(s).decode_utf8().unwrap().into_owned();

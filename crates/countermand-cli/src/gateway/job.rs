@@ -73,6 +73,11 @@ fn new_row(gateway: &Gateway, tool: &ServedTool, call: &Call, arguments: &Map<St
     Row::new(new, now.at)
 }
 
+/// An answer that changes nothing for the operation.
+fn said(text: &str, row: &Row) -> Answer {
+    Answer::result(answer::error(text, Some(row)))
+}
+
 /// The call's own performer, where its create needs arguments that are never kept.
 fn with_secrets(
     gateway: &Gateway,
@@ -132,11 +137,11 @@ impl Served<'_> {
     }
 
     /// The operation was cancelled by something that is not the call: its lifetime, an operator.
-    fn ended_elsewhere(&mut self, view: &View) -> Option<Answer> {
+    fn ended_elsewhere(&self, view: &View) -> Option<Answer> {
         let cause = view.row.cause.filter(|cause| !cause.is_the_clients())?;
         self.call.handle.cancel(cause, None);
         let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
-        Some(self.say(&text, &view.row))
+        Some(said(&text, &view.row))
     }
 
     /// The call was ended: the operation learns why, and who ended it decides whether anybody is told.
@@ -159,7 +164,7 @@ impl Served<'_> {
             }
         }
         let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
-        self.say(&text, &view.row)
+        said(&text, &view.row)
     }
 
     /// It has come to its end. A result may have to be read first; a cancel still wins.
@@ -197,18 +202,13 @@ impl Served<'_> {
     }
 
     /// Nobody drives it any more: somebody else does, or the engine is going down.
-    fn lost(&mut self, view: &View) -> Answer {
+    fn lost(&self, view: &View) -> Answer {
         let text = format!(
             "The gateway does not follow it any more; the ledger keeps it. {} This is {}.",
             answer::sentence(&view.row),
             answer::named(&view.row)
         );
-        self.say(&text, &view.row)
-    }
-
-    /// An answer that changes nothing for the operation.
-    fn say(&mut self, text: &str, row: &Row) -> Answer {
-        Answer::result(answer::error(text, Some(row)))
+        said(&text, &view.row)
     }
 
     /// The answer that the operation owes: it learns whether it was sent.

@@ -20,19 +20,18 @@ pub(super) struct Found {
 
 /// The operation whose id starts with this text.
 pub(super) async fn one(place: &Where, id: &str) -> Result<Found> {
-    let mut found = Vec::new();
+    let (mut matches, mut last) = (0, None);
     for (path, ledger) in place.open_all()? {
         let query = Query { id_prefix: Some(id.to_ascii_lowercase()), limit: 2, ..Query::default() };
-        for row in ledger.list(query).await? {
-            found.push((row, path.clone()));
+        let mut rows = ledger.list(query).await?;
+        matches += rows.len();
+        if let Some(row) = rows.pop() {
+            last = Some(Found { row, path, ledger });
         }
     }
-    match found.as_slice() {
-        [] => bail!("no operation's id starts with `{id}`: `countermand ops list` shows those there are"),
-        [(row, path)] => {
-            let ledger = SqliteLedger::open(path, countermand::ledger::OpenMode::Operator)?;
-            Ok(Found { row: row.clone(), path: path.clone(), ledger })
-        }
-        _ => bail!("more than one operation's id starts with `{id}`: write more of it"),
+    match last {
+        None => bail!("no operation's id starts with `{id}`: `countermand ops list` shows those there are"),
+        Some(found) if matches == 1 => Ok(found),
+        Some(_) => bail!("more than one operation's id starts with `{id}`: write more of it"),
     }
 }

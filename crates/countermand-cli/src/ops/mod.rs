@@ -9,7 +9,7 @@ use crate::config;
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use countermand::{
-    core::{Phase, Row, ports::Ledger as _},
+    core::{Phase, Row},
     ledger::{LedgerUrl, OpenError, OpenMode, SqliteLedger, siblings},
 };
 use serde_json::{Value, json};
@@ -124,12 +124,4 @@ pub(crate) fn as_json(row: &Row) -> Value {
 /// The order in which operations deserve attention at one glance.
 pub(crate) fn is_alarming(phase: Phase) -> bool {
     matches!(phase, Phase::Orphaned | Phase::NeedsIntervention | Phase::CompensationFailed)
-}
-
-/// The history of a row, from the ledger that has it.
-pub(crate) async fn history(
-    ledger: &SqliteLedger,
-    row: &Row,
-) -> Result<Vec<countermand::core::ports::Entry>> {
-    Ok(ledger.history(row.id).await?)
 }

@@ -1,9 +1,12 @@
 //! `ops show`: one operation, and what happened to it when.
 
-use super::{Where, as_json, find, history, rfc3339, sentence};
+use super::{Where, as_json, find, rfc3339, sentence};
 use anyhow::Result;
 use clap::Args;
-use countermand::core::{Row, ports::Entry};
+use countermand::core::{
+    Row,
+    ports::{Entry, Ledger as _},
+};
 use serde_json::json;
 
 /// Which one.
@@ -20,7 +23,7 @@ pub(crate) struct Show {
 
 pub(super) async fn run(show: Show) -> Result<()> {
     let found = find::one(&show.place, &show.id).await?;
-    let entries = history(&found.ledger, &found.row).await?;
+    let entries = found.ledger.history(found.row.id).await?;
     if show.json {
         let mut value = as_json(&found.row);
         value["history"] = entries

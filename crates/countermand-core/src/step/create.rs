@@ -28,7 +28,7 @@ pub(super) fn intent(life: &mut Life, event: Event) -> Legal {
             client_left(life, cause, |life| life.enter(Phase::NeverCreated));
             Ok(())
         }
-        Event::ClientReturned => returned(life),
+        Event::ClientReturned => life.client_returned(),
         _ => Err(Illegal),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn dispatched(life: &mut Life, event: Event) -> Legal {
             client_left(life, cause, leave_dispatched);
             Ok(())
         }
-        Event::ClientReturned => returned(life),
+        Event::ClientReturned => life.client_returned(),
         _ => Err(Illegal),
     }
 }
@@ -90,13 +90,11 @@ fn not_made(life: &mut Life, trouble: Trouble) {
         return life.enter(Phase::NeverCreated);
     }
     life.persist = true;
-    life.row.attempts += 1;
+    let pause = life.tried(trouble.retry_after);
     if life.row.attempts >= CREATE_ATTEMPTS {
         life.row.outcome = Some(Outcome::Failed);
         return life.enter(Phase::Failed);
     }
-    let owed_for = life.at().since(life.row.phase_since);
-    let pause = schedule::retry(life.row.attempts, owed_for, trouble.retry_after, life.now);
     life.turn(Turn::Create, life.at() + pause);
 }
 
@@ -152,7 +150,7 @@ pub(super) fn unknown(life: &mut Life, event: Event) -> Legal {
             client_left(life, cause, ask_anew);
             Ok(())
         }
-        Event::ClientReturned => returned(life),
+        Event::ClientReturned => life.client_returned(),
         _ => Err(Illegal),
     }
 }
@@ -207,9 +205,7 @@ fn found(life: &mut Life, sent_at: Timestamp, answer: FindAnswer) {
                 life.persist = true;
                 life.row.missing_since.get_or_insert(sent_at);
             }
-            life.row.attempts += 1;
-            let pause =
-                schedule::retry(life.row.attempts, life.at().since(life.row.phase_since), None, life.now);
+            let pause = life.tried(None);
             let next = if counts {
                 life.at() + pause.clamp(schedule::CONFIRM_AFTER, schedule::MISSING_FOR)
             } else {
@@ -238,9 +234,7 @@ fn is_enough(life: &Life, sent_at: Timestamp) -> bool {
 }
 
 fn try_again(life: &mut Life, trouble: Trouble, replayed: bool) {
-    life.row.attempts += 1;
-    let owed_for = life.at().since(life.row.phase_since);
-    let mut pause = schedule::retry(life.row.attempts, owed_for, trouble.retry_after, life.now);
+    let mut pause = life.tried(trouble.retry_after);
     life.trouble(trouble.message);
     if trouble.unauthorised {
         pause = pause.max(UNAUTHORISED_PAUSE);
@@ -275,11 +269,4 @@ pub(super) fn ask(life: &mut Life, at: Timestamp, replayed: bool) {
         }
     };
     life.turn(next, at);
-}
-
-fn returned(life: &mut Life) -> Legal {
-    life.persist = true;
-    life.row.disconnect_at = None;
-    life.row.awaited = true;
-    Ok(())
 }

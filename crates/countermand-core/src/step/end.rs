@@ -17,10 +17,7 @@ pub(super) fn ended(life: &mut Life, event: Event) -> Legal {
             Ok(())
         }
         Event::Delivered => {
-            let at = life.at();
-            life.persist = true;
-            life.row.delivered_at.get_or_insert(at);
-            life.row.awaited = false;
+            life.delivered();
             if !confirming {
                 conclude(life);
             }
@@ -155,9 +152,7 @@ pub(super) fn compensating(life: &mut Life, event: Event) -> Legal {
         }
         Event::UndoAnswered(RequestAnswer::Failed(trouble)) => {
             life.persist = true;
-            life.row.attempts += 1;
-            let owed_for = life.at().since(life.row.phase_since);
-            let pause = schedule::retry(life.row.attempts, owed_for, trouble.retry_after, life.now);
+            let pause = life.tried(trouble.retry_after);
             life.trouble(format!("undo {}: {}", life.row.undo_next + 1, trouble.message));
             life.turn(Turn::Undo, life.at() + pause);
             Ok(())
@@ -168,10 +163,7 @@ pub(super) fn compensating(life: &mut Life, event: Event) -> Legal {
             Ok(())
         }
         Event::Delivered => {
-            let at = life.at();
-            life.persist = true;
-            life.row.awaited = false;
-            life.row.delivered_at.get_or_insert(at);
+            life.delivered();
             Ok(())
         }
         Event::CancelWanted { cause, reason } => {
@@ -186,9 +178,6 @@ pub(super) fn compensating(life: &mut Life, event: Event) -> Legal {
 }
 
 pub(super) fn compensation_failed(life: &mut Life) {
-    let (next, key) = (life.row.undo_next, life.row.undo_key);
     life.enter(Phase::CompensationFailed);
-    life.row.undo_next = next;
-    life.row.undo_key = key;
     life.alarm(Alarm::CompensationFailed);
 }

@@ -15,9 +15,11 @@ use crate::{
     event::{Alarm, Effect, Event, IllegalEvent},
     phase::{Desired, Outcome, Phase},
     row::{Row, Turn},
+    schedule,
     time::{Now, Timestamp},
 };
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// What an event makes of a row: the row as it is now, and what must be done.
 ///
@@ -115,6 +117,29 @@ impl Life {
         }
     }
 
+    /// Its answer reached the transport: nobody waits any more.
+    fn delivered(&mut self) {
+        let at = self.at();
+        self.persist = true;
+        self.row.awaited = false;
+        self.row.delivered_at.get_or_insert(at);
+    }
+
+    /// Its client is back within its grace.
+    fn client_returned(&mut self) -> Legal {
+        self.persist = true;
+        self.row.disconnect_at = None;
+        self.row.awaited = true;
+        Ok(())
+    }
+
+    /// Counts a try of what the phase owes, and says how long to wait for the next one.
+    fn tried(&mut self, retry_after: Option<Duration>) -> Duration {
+        self.row.attempts += 1;
+        let owed_for = self.at().since(self.row.phase_since);
+        schedule::retry(self.row.attempts, owed_for, retry_after, self.now)
+    }
+
     fn turn(&mut self, turn: Turn, at: Timestamp) {
         self.row.turn = Some(turn);
         self.row.turn_at = Some(at);
@@ -167,7 +192,7 @@ impl Life {
             self.row.last_error = Some(error);
         }
         if outcome == Outcome::Cancelled && !self.row.kind.word_is_final() {
-            self.turn(Turn::Status, self.at() + crate::schedule::CONFIRM_AFTER);
+            self.turn(Turn::Status, self.at() + schedule::CONFIRM_AFTER);
         } else {
             end::conclude(self);
         }

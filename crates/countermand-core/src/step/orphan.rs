@@ -38,10 +38,7 @@ pub(super) fn awaiting_operator(life: &mut Life, event: &Event) -> Legal {
             Ok(())
         }
         Event::Delivered => {
-            let at = life.at();
-            life.persist = true;
-            life.row.awaited = false;
-            life.row.delivered_at.get_or_insert(at);
+            life.delivered();
             Ok(())
         }
         _ => Err(Illegal),

@@ -23,12 +23,7 @@ pub(super) fn running(life: &mut Life, event: Event) -> Legal {
             client_left(life, cause, Life::owe_cancel);
             Ok(())
         }
-        Event::ClientReturned => {
-            life.persist = true;
-            life.row.disconnect_at = None;
-            life.row.awaited = true;
-            Ok(())
-        }
+        Event::ClientReturned => life.client_returned(),
         _ => Err(Illegal),
     }
 }
@@ -98,9 +93,7 @@ fn marked(life: &mut Life, answer: RequestAnswer) {
     life.persist = true;
     match answer {
         RequestAnswer::Failed(trouble) if life.row.attempts + 1 < MARK_ATTEMPTS => {
-            life.row.attempts += 1;
-            let owed_for = life.at().since(life.row.phase_since);
-            let pause = schedule::retry(life.row.attempts, owed_for, trouble.retry_after, life.now);
+            let pause = life.tried(trouble.retry_after);
             life.trouble(trouble.message);
             return life.turn(Turn::Mark, life.at() + pause);
         }

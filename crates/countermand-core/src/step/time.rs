@@ -1,6 +1,6 @@
 //! What only time, or our own death, brings about.
 
-use super::{Illegal, Legal, Life, client_left, create, end, orphan};
+use super::{Illegal, Legal, Life, create, end, orphan};
 use crate::{
     Cause,
     event::{Alarm, Event},
@@ -109,7 +109,8 @@ pub(super) fn taken_over(life: &mut Life, owner: Owner, epoch: u64) -> Legal {
     }
     let owed = life.row.owes();
     if life.row.desired == Desired::Run && owed.is_before_end() && !detached {
-        orphan_aware_leave(life, owed);
+        // The disconnect policy, its grace counted from now.
+        life.apply(Event::ClientLeft { cause: Cause::ClientDisconnected })?;
     }
     let owed = life.row.owes();
     orphan::resume(life, owed);
@@ -125,21 +126,4 @@ fn not_sent(life: &mut Life, detached: bool) -> Legal {
         life.enter(Phase::NeverCreated);
     }
     Ok(())
-}
-
-/// The disconnect policy, its grace counted from the takeover.
-fn orphan_aware_leave(life: &mut Life, owed: Phase) {
-    match life.row.on_disconnect {
-        OnDisconnect::Cancel if owed == Phase::Running => {
-            let late = life.row.phase == Phase::Orphaned;
-            let since = life.row.phase_since;
-            client_left(life, Cause::ClientDisconnected, Life::owe_cancel);
-            if late {
-                life.row.was = Some(life.row.phase);
-                life.row.phase = Phase::Orphaned;
-                life.row.phase_since = since;
-            }
-        }
-        _ => client_left(life, Cause::ClientDisconnected, |_| ()),
-    }
 }

@@ -241,7 +241,6 @@ impl Driver {
                 self.progress = read.progress.or(self.progress);
                 self.payload = read.payload.map(Arc::new).or(self.payload.take());
                 self.apply(Event::StatusAnswered(read.answer)).await;
-                self.publish();
             }
             Landed::Answered(event) => self.apply(event).await,
         }

@@ -86,8 +86,8 @@ impl Flight {
     ) -> Self {
         let (upstream, of) = (performer.upstream.clone(), row.clone());
         let lanes = match turn {
-            Turn::Cancel | Turn::Force => performer.stops.clone(),
-            _ => performer.reads.clone(),
+            Turn::Cancel | Turn::Force => performer.lanes.stops.clone(),
+            _ => performer.lanes.reads.clone(),
         };
         Self::new(turn, true, row, async move {
             match turn {

@@ -19,7 +19,6 @@ use countermand_core::{
     ports::{Clock, Definition, Entry, Ledger, LedgerError, Query, Upstream},
 };
 use driver::Driver;
-use operation::Operation as Handle;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -106,8 +105,7 @@ struct Live {
 #[derive(Clone)]
 struct Performer {
     upstream: Arc<dyn Upstream>,
-    reads: Arc<Semaphore>,
-    stops: Arc<Semaphore>,
+    lanes: Lanes,
 }
 
 /// Why an operation could not be started. Nothing was sent.
@@ -234,7 +232,7 @@ impl Engine {
         self.inner.lock().live.len()
     }
 
-    /// Reads the rows of a principal, newest first.
+    /// Reads rows of the ledger.
     ///
     /// # Errors
     /// [`LedgerError::Store`].
@@ -260,7 +258,7 @@ impl Engine {
                 }
             }
         };
-        let _detached = self.inner.drive(row, performer, event).map(Handle::forget);
+        let _detached = self.inner.drive(row, performer, event).map(Operation::forget);
         Ok(())
     }
 }
@@ -286,7 +284,7 @@ impl Inner {
                 stops: Arc::new(Semaphore::new(LANES)),
             })
             .clone();
-        let performer = Performer { upstream, reads: lanes.reads, stops: lanes.stops };
+        let performer = Performer { upstream, lanes };
         state.defined.insert(definition.hash.clone(), performer.clone());
         Ok(performer)
     }

@@ -31,8 +31,6 @@ impl Engine {
             if tokio::time::timeout_at(until, ended).await.is_err() {
                 break;
             }
-            // The view closes a moment before the driver leaves the table.
-            tokio::task::yield_now().await;
         }
         let rows = self.inner.lock().live.values().map(|live| live.view.borrow().row.clone()).collect();
         self.inner.stop.cancel();

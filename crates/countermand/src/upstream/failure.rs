@@ -39,15 +39,7 @@ impl HttpFailure {
 
     /// What to tell of it.
     pub fn into_trouble(self) -> Trouble {
-        match self {
-            Self::NotFilledIn(trouble)
-            | Self::NotSent(trouble)
-            | Self::Lost(trouble)
-            | Self::CutOff(_, trouble)
-            | Self::TooLarge(_, trouble)
-            | Self::Status(_, trouble)
-            | Self::Unusable(trouble) => trouble,
-        }
+        self.trouble().clone()
     }
 }
 
