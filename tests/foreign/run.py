@@ -14,7 +14,7 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BINARY = TARGET / os.environ.get("COUNTERMAND_PROFILE", "release") / "countermand"
+BINARY = TARGET / os.environ.get("COUNTERMAND_PROFILE", "debug") / "countermand"
 HERE = pathlib.Path(__file__).resolve().parent
 
 

@@ -1,4 +1,4 @@
-//! What developers run: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask foreign`.
+//! What developers run: `cargo xtask test`, `ci`, `bench`, and against what others wrote, `foreign` and `conformance`.
 
 mod needs;
 mod run;
@@ -9,10 +9,12 @@ use run::{Step, cargo, run_all};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test [ARGS…]   checks what the tests need, installs or names what is missing, runs them all
-  ci             format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
-  bench          prints the latency of a cancel and the CPU time of a call
-  foreign        drives the gateway with MCP clients written by others (needs PyPI)
+  test [ARGS…]         checks what the tests need, installs or names what is missing, runs them all
+  ci                   format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
+  bench                prints the latency of a cancel and the CPU time of a call
+  foreign [NAME…]      drives the gateway with MCP clients written by others (needs PyPI and npm); NAME: part of a
+                       client's name or of a scenario's, such as `typescript` or `http/2026`
+  conformance [REV…]   runs the official MCP conformance suite against the gateway over HTTP (needs npm)
 ";
 
 fn main() -> Result<()> {
@@ -23,7 +25,8 @@ fn main() -> Result<()> {
         Some("bench") => {
             run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
         }
-        Some("foreign") => foreign(),
+        Some("foreign") => foreign(&args.collect::<Vec<_>>()),
+        Some("conformance") => conformance(&args.collect::<Vec<_>>()),
         _ => bail!("{USAGE}"),
     }
 }
@@ -63,10 +66,25 @@ fn ci() -> Result<()> {
 }
 
 /// Clients that are not ours, pinned, against a real gateway.
-fn foreign() -> Result<()> {
+fn foreign(args: &[String]) -> Result<()> {
     needs::python()?;
+    needs::node()?;
     run_all([
-        Step::new("build", cargo(["build", "--release"])),
-        Step::new("python client", run::program("python3", ["tests/foreign/run.py"])),
+        Step::new("build", cargo(["build", "-p", "countermand-cli"])),
+        Step::new("foreign clients", script("tests/foreign/run.py", args)),
     ])
+}
+
+/// The official suite, pinned, against a real gateway.
+fn conformance(args: &[String]) -> Result<()> {
+    needs::python()?;
+    needs::node()?;
+    run_all([
+        Step::new("build", cargo(["build", "-p", "countermand-cli"])),
+        Step::new("conformance", script("tests/conformance/run.py", args)),
+    ])
+}
+
+fn script(path: &str, args: &[String]) -> std::process::Command {
+    run::program("python3", [path].into_iter().chain(args.iter().map(String::as_str)))
 }

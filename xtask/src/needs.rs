@@ -54,7 +54,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The clients of others need Python with pip.
+/// The clients of others need Python with pip, and their harness is written in it.
 pub(crate) fn python() -> Result<()> {
     if has(&["python3", "-m", "venv", "--help"]) {
         return Ok(());
@@ -62,4 +62,17 @@ pub(crate) fn python() -> Result<()> {
     bail!(
         "python3 with venv is missing: install it (Debian: apt-get install python3-venv) and run this again"
     )
+}
+
+/// Half of what others wrote comes from npm. Where it needs a newer Node than this one, that is a package, too.
+pub(crate) fn node() -> Result<()> {
+    for program in ["node", "npm"] {
+        if !has(&[program, "--version"]) {
+            bail!(
+                "{program} is missing: install Node.js 20 or newer with npm (Debian: apt-get install nodejs npm) \
+                 and run this again"
+            );
+        }
+    }
+    Ok(())
 }
