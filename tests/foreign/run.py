@@ -1,71 +1,155 @@
-"""Drives the gateway with the official Python SDK: list, call, cancel; judged by the upstream's own record.
+"""Drives the gateway with clients written by others; judged by the upstream's own record.
 
-Run by `cargo xtask foreign`, which builds the binary first. Installs the pinned SDK into a virtual environment
-under target/.
+Run by `cargo xtask foreign`, which builds the binary first. Arguments: parts of the names of runs (CLIENT/TRANSPORT/REVISION)
+or scenarios, such as `typescript` or `http/2026` or `stop`; default all. Ends with 1 if an expectation fails.
 """
 
+import dataclasses
 import json
-import os
 import pathlib
-import subprocess
+import re
+import shutil
 import sys
-import urllib.request
-import venv
+import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BINARY = TARGET / os.environ.get("COUNTERMAND_PROFILE", "debug") / "countermand"
-HERE = pathlib.Path(__file__).resolve().parent
+import install
+import parts
+import scenarios
 
-
-def in_venv():
-    home = TARGET / "foreign-python"
-    python = home / "bin" / "python"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-    subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", HERE / "requirements.txt"],
-        check=True,
-    )
-    return python
+NODE_PINS = install.HERE / "node"
+EVERYWHERE = ["list", "call", "stop", "stop a read", "timeout", "close", "kill -9"]
 
 
-class Upstream:
-    """The demo's slow job API, as a process of its own."""
+@dataclasses.dataclass
+class Kind:
+    """A client, what it speaks, and what can be asked of it."""
 
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [BINARY, "demo-upstream"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.url = json.loads(self.process.stdout.readline())["listening"]
+    name: str
+    version: str
+    command: list
+    revisions: dict
+    can: list
+    # Whether it asks for progress, and shows it.
+    progress: bool = True
 
-    def record(self):
-        with urllib.request.urlopen(self.url + "/_control/record") as response:
-            body = json.load(response)
-        return body["events"] if isinstance(body, dict) else body
-
-    def wait(self, kind, count=1):
-        url = f"{self.url}/_control/wait?kind={kind}&count={count}&timeout_ms=10000"
-        with urllib.request.urlopen(url) as response:
-            return json.load(response)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(10)
+    def scenarios(self, transport, revision):
+        names = list(self.can)
+        if transport == "stdio":
+            return [name for name in names if name not in ("end session", "cut", "resume")]
+        if revision >= "2026":
+            return [name for name in names if name not in ("end session", "resume")]
+        return names
 
 
-def main():
-    python = in_venv()
-    upstream = Upstream()
-    try:
-        for door in ("stdio", "http"):
-            code = subprocess.run([python, HERE / "client.py", str(BINARY), upstream.url, door]).returncode
-            if code != 0:
-                sys.exit(f"the client over {door} failed with {code}")
-    finally:
-        upstream.close()
-    print("the official Python SDK lists, calls and cancels over stdio and HTTP, and the upstream's record agrees")
+def pinned(pins):
+    return next(iter(json.loads(pins.read_text())["dependencies"].values()))
+
+
+def typescript(name, folder, revisions, node):
+    pins = NODE_PINS / folder / "package.json"
+    home = install.npm(pins)
+    # Modules are found beside the program, not where it is started.
+    program = shutil.copy(install.HERE / "clients" / "typescript.mjs", home)
+    can = [*EVERYWHERE, "end session", "cut", "resume"]
+    return Kind(name, pinned(pins), [node, program, folder], revisions, can)
+
+
+def python(name, package, revisions):
+    version = re.search(rf"^{package}==(\S+)$", (install.HERE / "requirements.txt").read_text(), re.M)[1]
+    command = [install.python(), install.HERE / "clients" / "python_sdks.py", package]
+    return Kind(name, version, command, revisions, [*EVERYWHERE, "cut"])
+
+
+def inspector(node, home):
+    pins = NODE_PINS / "inspector" / "package.json"
+    script = install.npm(pins) / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    command = ["python3", install.HERE / "clients" / "inspector.py", node, script, home]
+    can = ["list", "call", "stop", "stop a read", "kill -9", "cut"]
+    both = ["2025-11-25", "2026-07-28"]
+    return Kind("MCP Inspector CLI", pinned(pins), command, {"stdio": both, "http": both}, can, progress=False)
+
+
+def kinds(home):
+    node = install.node()
+    both = ["2025-11-25", "2026-07-28"]
+    three = ["2025-06-18", *both]
+    return [
+        typescript("TypeScript SDK v1", "v1", {"stdio": both[:1], "http": both[:1]}, node),
+        typescript("TypeScript SDK v2", "v2", {"stdio": three, "http": three}, node),
+        python("Python SDK", "mcp", {"stdio": both, "http": both}),
+        python("FastMCP", "fastmcp", {"stdio": both, "http": both}),
+        inspector(node, home),
+    ]
+
+
+def play(kind, transport, revision, name, upstream):
+    """One scenario on a stage of its own; what it saw."""
+    with tempfile.TemporaryDirectory() as directory:
+        stage = scenarios.Stage(kind, transport, revision, upstream, pathlib.Path(directory))
+        try:
+            with stage:
+                return {"ok": True, **scenarios.SCENARIOS[name](stage)}
+        except (parts.Failure, AssertionError) as failure:
+            wire = scenarios.said(stage.wire()) if hasattr(stage, "where") else []
+            return {"ok": False, "note": str(failure), "wire": wire}
+
+
+def words(seen):
+    pieces = ["ok" if seen["ok"] else "FAILED"]
+    if seen.get("wire"):
+        pieces.append("wire: " + ", ".join(seen["wire"]))
+    if "ms" in seen:
+        pieces.append(f"upstream after {seen['ms']:.1f} ms")
+    if "cause" in seen:
+        pieces.append(seen["cause"])
+    if seen.get("note"):
+        pieces.append(seen["note"])
+    return "; ".join(pieces)
+
+
+def table(results):
+    names = list(scenarios.SCENARIOS)
+    rows = [["client", "transport", "revision", *names]]
+    for (client, transport, revision), seen in results.items():
+        cells = []
+        for name in names:
+            one = seen.get(name)
+            cells.append("-" if one is None else ("FAILED" if not one["ok"] else f"{one['ms']:.1f} ms" if "ms" in one else "ok"))
+        rows.append([client, transport, revision, *cells])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def main(wanted):
+    results = {}
+    with tempfile.TemporaryDirectory() as home, parts.Upstream() as upstream:
+        for kind in kinds(home):
+            for transport, revisions in kind.revisions.items():
+                for revision in revisions:
+                    run = f"{kind.name.lower()}/{transport}/{revision}"
+                    names = kind.scenarios(transport, revision)
+                    of_run = [w for w in wanted if w not in scenarios.SCENARIOS]
+                    of_names = [w for w in wanted if w in scenarios.SCENARIOS]
+                    if of_run and not any(w.lower() in run for w in of_run):
+                        continue
+                    names = [name for name in names if not of_names or name in of_names]
+                    print(f"\n{kind.name} {kind.version}, {transport}, {revision}", flush=True)
+                    seen = results.setdefault((f"{kind.name} {kind.version}", transport, revision), {})
+                    for name in names:
+                        seen[name] = play(kind, transport, revision, name, upstream)
+                        print(f"  {name:12} {words(seen[name])}", flush=True)
+        books = upstream.books()
+    flat = [{"run": run, "scenario": name, **one} for run, seen in results.items() for name, one in seen.items()]
+    (install.TARGET / "foreign.json").write_text(json.dumps(flat, indent=1))
+    print("\n" + table(results))
+    print("\nThe upstream's books: " + ", ".join(f"{count} {what}" for what, count in books.items()))
+    failed = [one for one in flat if not one["ok"]]
+    if books["live"] and not failed:
+        sys.exit("jobs run on upstream")
+    if failed:
+        sys.exit(f"\n{len(failed)} of {len(flat)} did not hold")
+    print(f"all {len(flat)} held")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,0 +1,85 @@
+// The official TypeScript SDKs, v1 and v2, behind the commands of ../driver.py. They differ in names and in what they can be
+// told about revisions. Copied beside their node_modules and run there; the argument says which.
+
+import { createInterface } from 'node:readline'
+
+const say = event => process.stdout.write(JSON.stringify(event) + '\n')
+const now = () => Number(process.hrtime.bigint()) / 1e6
+
+async function sdk(which) {
+  if (which === 'v1') {
+    const root = '@modelcontextprotocol/sdk/client'
+    const [{ Client }, { StdioClientTransport }, { StreamableHTTPClientTransport }] = await Promise.all(
+      [`${root}/index.js`, `${root}/stdio.js`, `${root}/streamableHttp.js`].map(path => import(path))
+    )
+    const callTool = (client, params, options) => client.callTool(params, undefined, options)
+    return { Client, StdioClientTransport, StreamableHTTPClientTransport, callTool, options: () => ({}) }
+  }
+  const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
+  const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio')
+  const callTool = (client, params, options) => client.callTool(params, options)
+  const options = revision =>
+    revision < '2026'
+      ? { versionNegotiation: { mode: 'legacy' }, supportedProtocolVersions: [revision] }
+      : { versionNegotiation: { mode: { pin: revision } } }
+  return { Client, StdioClientTransport, StreamableHTTPClientTransport, callTool, options }
+}
+
+const lib = await sdk(process.argv[2])
+const calls = new Map()
+let client, transport
+
+const commands = {
+  async connect({ command, url, revision, session }) {
+    client = new lib.Client({ name: 'foreign', version: '1' }, lib.options(revision))
+    client.onerror = error => say({ noted: String(error) })
+    transport = url
+      ? new lib.StreamableHTTPClientTransport(new URL(url), session ? { sessionId: session } : {})
+      : new lib.StdioClientTransport({ command: command[0], args: command.slice(1), stderr: 'ignore' })
+    await client.connect(transport)
+    // Who comes back to a session says itself what it had agreed on.
+    if (session) transport.setProtocolVersion?.(revision)
+    say({ connected: true, session: transport.sessionId, revision: transport.protocolVersion })
+  },
+  async list() {
+    say({ listed: (await client.listTools()).tools.map(tool => tool.name) })
+  },
+  async call({ id, tool, arguments: args, timeout_ms, token }) {
+    const stop = new AbortController()
+    calls.set(id, stop)
+    const options = {
+      signal: stop.signal,
+      timeout: timeout_ms ?? 600_000,
+      onprogress: ({ progress, message }) => say({ progress, message, id }),
+      onresumptiontoken: token => say({ token, id }),
+      ...(token ? { resumptionToken: token } : {})
+    }
+    const answer = lib.callTool(client, { name: tool, arguments: args }, options)
+    say({ calling: id, pid: process.pid })
+    answer.then(
+      result => say({ ended: id, at: now(), result }),
+      error => say({ ended: id, at: now(), error: `${error.name}: ${error.message}` })
+    )
+  },
+  async stop({ id }) {
+    const at = now()
+    calls.get(id).abort('the user pressed stop')
+    say({ stopping: id, at })
+  },
+  async terminate() {
+    const at = now()
+    await transport.terminateSession()
+    say({ terminated: true, at })
+  },
+  async close() {
+    const at = now()
+    await client.close()
+    say({ closed: true, at })
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { do: name, ...rest } = JSON.parse(line)
+  commands[name](rest).catch(error => say({ failed: name, error: String(error?.stack ?? error) }))
+}
+process.exit(0)
