@@ -1,6 +1,6 @@
 //! What serves calls: the trait that the wire is given, and what it is called with.
 
-use crate::{CallHandle, Progress, Revision, RpcError, TransportKind};
+use crate::{CallHandle, Log, Presence, Progress, Revision, RpcError, TransportKind};
 use countermand_core::Cause;
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
@@ -40,9 +40,15 @@ pub struct Call {
     pub extra: Vec<(String, Box<RawValue>)>,
     /// Where progress goes. Only if the client asked for it, and the transport can carry it.
     pub progress: Option<Progress>,
+    /// Where log messages go. Only if the client asked for some, and the transport can carry them.
+    pub log: Option<Log>,
+    /// Whether the client is there. One that cannot come back ends its call when it leaves; one that can is
+    /// followed here, and what its leaving means is the handler's to decide. Its answer is kept for it meanwhile.
+    pub presence: Presence,
     /// Who calls.
     pub principal: String,
-    /// The session it belongs to, where the transport has sessions.
+    /// The name of the session it belongs to, where the transport has sessions. Not the session's id, which is a
+    /// secret of its client.
     pub session: Option<String>,
     /// The client's request id, raw: `1` and `"1"` are two ids.
     pub request_id: Box<RawValue>,
@@ -83,8 +89,8 @@ impl Answer {
 /// What became of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It won the race against a cancel and was handed to the transport's outgoing buffer. Whether the client
-    /// has read it nobody can know.
+    /// It won the race against a cancel and was handed to the transport's outgoing buffer, or is kept for a
+    /// session's client that is away. Whether the client has read it nobody can know.
     Sent,
     /// The client had ended the call before; nothing was sent.
     Suppressed(Cause),

@@ -4,7 +4,7 @@
 //! - [`Calls`] is the registry of all calls in flight: their limits, and who ended each of them first. Each call
 //!   is a [`CallHandle`]: open, then cancelled by exactly one [`Cause`](countermand_core::Cause), or answered.
 //! - Front doors bring calls to a handler: [`serve_stdio`] (all revisions on one pair of streams) and
-//!   [`HttpServer`] (Streamable HTTP of 2026-07-28). All front doors of a process share one registry.
+//!   [`HttpServer`] (Streamable HTTP, all revisions at one address). All front doors of a process share one registry.
 //!
 //! What is deliberately absent: typed messages. Ids, arguments, results and tools pass through as they were
 //! written; the wire reads only what it needs.
@@ -16,11 +16,14 @@ mod revision;
 
 mod error;
 
+mod level;
 mod message;
 mod params;
 
 mod calls;
 mod progress;
+
+mod log;
 
 mod handler;
 mod methods;
@@ -31,10 +34,12 @@ mod stdio;
 
 mod http;
 
-pub use calls::{CallHandle, Calls, Limits};
+pub use calls::{CallHandle, Calls, Limits, Move, Presence};
 pub use error::{RpcError, WireError};
 pub use handler::{Answer, Call, Delivery, Handler, ServerInfo};
 pub use http::{HttpOptions, HttpServer};
+pub use level::Level;
+pub use log::Log;
 pub use platform::TcpOptions;
 pub use progress::Progress;
 pub use revision::{Revision, TransportKind};

@@ -1,8 +1,10 @@
 //! The methods that are served, as a table: which revision has which, and what the simple ones answer.
 
-use crate::json::quoted;
+use crate::json::{quoted, text};
 use crate::params::Params;
-use crate::{Revision, RpcError, ServerInfo};
+use crate::{Handler, Revision, RpcError, ServerInfo};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::value::RawValue;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,17 +15,19 @@ pub(crate) enum Method {
     Initialize,
     Discover,
     Ping,
+    SetLevel,
     ListTools,
     CallTool,
 }
 
 use Revision::{V2025_06_18, V2025_11_25, V2026_07_28};
 
-/// Name, method, and the revisions that have it. Only tools are announced, so `logging/setLevel`, resources and
-/// prompts are unknown methods.
-const TABLE: [(&str, Method, Revision, Revision); 5] = [
+/// Name, method, and the revisions that have it. Only tools and logging are announced, so resources and prompts
+/// are unknown methods.
+const TABLE: [(&str, Method, Revision, Revision); 6] = [
     ("initialize", Method::Initialize, V2025_06_18, V2025_11_25),
     ("ping", Method::Ping, V2025_06_18, V2025_11_25),
+    ("logging/setLevel", Method::SetLevel, V2025_06_18, V2025_11_25),
     ("server/discover", Method::Discover, V2026_07_28, V2026_07_28),
     ("tools/list", Method::ListTools, V2025_06_18, V2026_07_28),
     ("tools/call", Method::CallTool, V2025_06_18, V2026_07_28),
@@ -39,7 +43,25 @@ impl Method {
     }
 }
 
-const CAPABILITIES: &str = r#"{"tools":{}}"#;
+const CAPABILITIES: &str = r#"{"logging":{},"tools":{}}"#;
+
+/// Tools on one page of `tools/list`.
+const PAGE: usize = 100;
+
+/// The result of a method that asks for nothing but an answer; `None` for one that the front door has to serve.
+pub(crate) fn answer_at_once<H: Handler>(
+    method: Method,
+    params: &Params<'_>,
+    handler: &H,
+    revision: Revision,
+) -> Result<Option<String>, RpcError> {
+    match method {
+        Method::Ping => Ok(Some("{}".to_owned())),
+        Method::Discover => Ok(Some(discover(&handler.server_info()))),
+        Method::ListTools => list_tools(params, &handler.tools(), &handler.server_info(), revision).map(Some),
+        Method::Initialize | Method::SetLevel | Method::CallTool => Ok(None),
+    }
+}
 
 /// Answers `initialize`: the revision from now on, and the result.
 pub(crate) fn initialize(params: &Params<'_>, info: &ServerInfo) -> Result<(Revision, String), RpcError> {
@@ -58,9 +80,9 @@ pub(crate) fn initialize(params: &Params<'_>, info: &ServerInfo) -> Result<(Revi
     Ok((revision, result))
 }
 
-/// Answers `server/discover`.
-pub(crate) fn discover(info: &ServerInfo, supported: &[Revision]) -> String {
-    let versions: Vec<String> = supported.iter().map(|revision| format!("\"{revision}\"")).collect();
+/// Answers `server/discover`. Every front door speaks every revision.
+fn discover(info: &ServerInfo) -> String {
+    let versions = Revision::ALL.map(|revision| format!("\"{revision}\""));
     let mut result = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{CAPABILITIES}"#,
         versions.join(",")
@@ -71,37 +93,53 @@ pub(crate) fn discover(info: &ServerInfo, supported: &[Revision]) -> String {
     result
 }
 
-/// Answers `tools/list`, all tools on one page.
-pub(crate) fn list_tools(
+/// Answers `tools/list`, page by page.
+fn list_tools(
     params: &Params<'_>,
     tools: &[Arc<RawValue>],
     info: &ServerInfo,
     revision: Revision,
 ) -> Result<String, RpcError> {
-    if params.get("cursor").is_some() {
-        return Err(RpcError::invalid_params(
-            "Invalid params: `cursor` is not one of ours; there is one page only",
-        ));
-    }
-    let mut result =
-        String::with_capacity(tools.iter().map(|tool| tool.get().len() + 1).sum::<usize>() + 256);
+    let from = match params.get("cursor") {
+        None => 0,
+        Some(cursor) => start_of(cursor)
+            .filter(|from| *from < tools.len())
+            .ok_or_else(|| RpcError::invalid_params("Invalid params: `cursor` is not one of ours"))?,
+    };
+    let page = &tools[from..tools.len().min(from + PAGE)];
+    let mut result = String::with_capacity(page.iter().map(|tool| tool.get().len() + 1).sum::<usize>() + 256);
     result.push('{');
     if revision.is_stateless() {
         result.push_str(r#""resultType":"complete","#);
     }
     result.push_str(r#""tools":["#);
-    for (nth, tool) in tools.iter().enumerate() {
+    for (nth, tool) in page.iter().enumerate() {
         if nth > 0 {
             result.push(',');
         }
         result.push_str(tool.get());
     }
     result.push(']');
+    if from + PAGE < tools.len() {
+        let _ = write!(result, r#","nextCursor":"{}""#, cursor_to(from + PAGE));
+    }
     if revision.is_stateless() {
         result.push_str(&cache_hints(info));
     }
     result.push('}');
     Ok(result)
+}
+
+/// A cursor says where its page starts. The tools of a process stay as they are, so it stays good; it is opaque, so
+/// that nobody makes one up.
+fn cursor_to(from: usize) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("tools:{from}"))
+}
+
+fn start_of(cursor: &RawValue) -> Option<usize> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(text(cursor)?.as_bytes()).ok()?;
+    let from = std::str::from_utf8(&bytes).ok()?.strip_prefix("tools:")?.parse().ok()?;
+    (from > 0 && from % PAGE == 0).then_some(from)
 }
 
 fn implementation(info: &ServerInfo) -> String {

@@ -2,14 +2,16 @@
 
 use crate::json::{Members, is_object, text};
 use crate::message::Id;
-use crate::{Revision, RpcError};
+use crate::{Level, Revision, RpcError};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// The params of one request, and its `_meta`.
+#[derive(Default)]
 pub(crate) struct Params<'a> {
     members: Option<Members<'a>>,
     meta_raw: Option<&'a RawValue>,
@@ -55,6 +57,19 @@ impl<'a> Params<'a> {
     /// Where the client wants progress to go. A token that is neither a string nor a number is none.
     pub(crate) fn progress_token(&self) -> Option<&'a RawValue> {
         self.in_meta("progressToken").filter(|raw| Id::of(raw).is_some())
+    }
+
+    /// The level of log messages that a stateless request wants for itself.
+    pub(crate) fn log_level(&self) -> Result<Option<Level>, RpcError> {
+        match self.in_meta(LOG_LEVEL) {
+            None => Ok(None),
+            Some(raw) => text(raw).unwrap_or_default().parse().map(Some),
+        }
+    }
+
+    /// The level that `logging/setLevel` sets.
+    pub(crate) fn level(&self) -> Result<Level, RpcError> {
+        self.text("level").unwrap_or_default().parse()
     }
 
     /// Whether `_meta` says what a stateless request must say.

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a transport takes progress. Never blocks.
-pub(crate) trait ProgressSink: Send + Sync {
+/// Where a transport takes the notifications of a call. Never blocks.
+pub(crate) trait Sink: Send + Sync {
     /// Takes one notification, on one line, if there is room and `call` is still open. Says whether it did.
     fn offer(&self, call: &CallHandle, json: &str) -> bool;
 }
@@ -20,11 +20,11 @@ struct Inner {
     handle: CallHandle,
     token: Box<RawValue>,
     last: Mutex<Option<f64>>,
-    sink: Arc<dyn ProgressSink>,
+    sink: Arc<dyn Sink>,
 }
 
 impl Progress {
-    pub(crate) fn new(handle: CallHandle, token: &RawValue, sink: Arc<dyn ProgressSink>) -> Self {
+    pub(crate) fn new(handle: CallHandle, token: &RawValue, sink: Arc<dyn Sink>) -> Self {
         Self(Arc::new(Inner { handle, token: token.to_owned(), last: Mutex::new(None), sink }))
     }
 
@@ -59,7 +59,7 @@ mod tests {
     #[derive(Default)]
     struct Kept(Mutex<Vec<String>>);
 
-    impl ProgressSink for Kept {
+    impl Sink for Kept {
         fn offer(&self, call: &CallHandle, json: &str) -> bool {
             call.while_open(|| {
                 self.0.lock().unwrap().push(json.to_owned());

@@ -65,7 +65,11 @@ async fn discovery_and_the_list_of_tools_are_answered_at_once() {
     let mut peer = Peer::connect(server.address).await;
     let discovered = peer.ask(&Post::method("server/discover", "")).await;
     assert_eq!(discovered.status, 200);
-    assert!(discovered.body.contains(r#""supportedVersions":["2026-07-28"]"#), "{}", discovered.body);
+    assert!(
+        discovered.body.contains(r#""supportedVersions":["2026-07-28","2025-11-25","2025-06-18"]"#),
+        "{}",
+        discovered.body
+    );
     let listed = peer.ask(&Post::method("tools/list", "")).await;
     assert_eq!(listed.status, 200);
     assert!(listed.body.contains(r#"{"name":"quick","inputSchema":{"type":"object"}}"#), "{}", listed.body);

@@ -63,7 +63,7 @@ async fn what_is_no_request_of_ours_has_the_status_that_says_so() {
                     .with("MCP-Protocol-Version", "2025-11-25")
                     .body(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{old}}}}}"#)),
                 400,
-                Some(-32022),
+                Some(-32600),
             ),
             (
                 "a revision that nobody knows",
@@ -72,26 +72,16 @@ async fn what_is_no_request_of_ours_has_the_status_that_says_so() {
                 Some(-32022),
             ),
             (
-                "an initialize",
+                "an initialize of a revision without one",
                 Post::method("initialize", r#""protocolVersion":"2025-11-25""#),
-                400,
-                Some(-32022),
+                404,
+                Some(-32601),
             ),
             ("a tool that fails for want of a capability", Post::call("picky"), 400, Some(-32021)),
             ("a tool that there is not", Post::call("nothing"), 200, None),
         ],
     )
     .await;
-}
-
-#[tokio::test]
-async fn an_initialize_is_told_which_revisions_are_served() {
-    let server = Server::start(HttpOptions::default()).await;
-    let legacy = Post::method("initialize", r#""protocolVersion":"2025-06-18""#);
-    let reply = ask(&server, &legacy.without("MCP-Protocol-Version").without("Mcp-Method")).await;
-    assert_eq!(reply.status, 400);
-    assert!(reply.body.contains(r#""supported":["2026-07-28"]"#), "{}", reply.body);
-    assert!(reply.body.contains(r#""requested":"2025-06-18""#), "{}", reply.body);
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! The registry of all calls in flight, shared by every front door of a process.
 
 mod handle;
+mod in_flight;
+mod presence;
 
 pub use handle::CallHandle;
+pub(crate) use in_flight::InFlight;
+pub(crate) use presence::Attendance;
+pub use presence::{Move, Presence};
 
 use crate::RpcError;
 use countermand_core::Cause;

@@ -1,9 +1,13 @@
-//! The body of one response: what a call has to say, until it ends or the client has gone.
+//! The response to one call: what the call has to say, until it ends or the client has gone.
+//!
+//! A response that stands alone has one reader, and what was read is forgotten. A session's is kept: its events have
+//! ids, its reader may go and another one may go on from any of them.
 
 use super::guard::Shape;
-use crate::progress::ProgressSink;
+use crate::calls::Attendance;
+use crate::progress::Sink;
 use crate::result::Encoded;
-use crate::{CallHandle, Delivery};
+use crate::{CallHandle, Delivery, Presence};
 use bytes::Bytes;
 use countermand_core::Cause;
 use http_body::Frame;
@@ -13,54 +17,195 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 
-/// Progress that waits for a client to read. Beyond, newer progress takes the place of the newest.
-const PROGRESS: usize = 16;
+/// Notifications that wait for a client to read, or to come back. Beyond, the oldest makes room.
+const NOTIFICATIONS: usize = 32;
 
 /// The client has gone: there is nobody to answer, and the connection or stream is broken off.
 #[derive(Debug, thiserror::Error)]
 #[error("the client has gone")]
 pub(super) struct Gone;
 
+/// Where a session keeps a response.
+pub(super) struct Keeping {
+    /// The number of the response in its session, the first part of its events' ids.
+    pub(super) stream: u64,
+    /// Whether a stream begins with an event that has nothing but an id, so that a client can resume before
+    /// anything was said.
+    pub(super) primed: bool,
+}
+
 /// The call's end of a response. Holds no more than a few notifications and one answer, whatever the client reads.
 pub(super) struct Outlet {
-    shape: Shape,
+    keeping: Option<Keeping>,
+    attendance: Attendance,
     state: Mutex<State>,
-    dropped: Notify,
+    /// Told when a reader has gone.
+    changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    progress: VecDeque<String>,
-    keep_alive: bool,
+    /// In the order of their numbers.
+    events: VecDeque<Event>,
+    /// How many events there have been; the first one is number 1.
+    count: u64,
     end: Option<End>,
-    /// Nobody will read any more: the body is gone.
-    dropped: bool,
-    done: bool,
+    reader: Option<Reader>,
+    readers: u64,
+}
+
+struct Event {
+    number: u64,
+    json: Arc<str>,
+}
+
+/// Who reads the response now.
+struct Reader {
+    generation: u64,
+    keep_alive: bool,
     waker: Option<Waker>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    Answer(Encoded),
+    /// The last event is the answer; its code, if it is an error.
+    Answered(Option<i64>),
+    /// Nothing more is said.
+    Closed,
+    /// The client has gone, and its connection is broken off.
     Aborted,
 }
 
-impl Outlet {
-    pub(super) fn new(shape: Shape) -> (Arc<Self>, CallBody) {
-        let outlet = Arc::new(Self { shape, state: Mutex::default(), dropped: Notify::new() });
-        (Arc::clone(&outlet), CallBody(outlet))
+impl State {
+    fn is_read_by(&self, generation: u64) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.generation == generation)
     }
 
-    /// Hands over the answer, unless the client has ended the call.
-    pub(super) fn answer(&self, call: &CallHandle, answer: Encoded) -> Delivery {
+    fn push(&mut self, json: Arc<str>) {
+        self.count += 1;
+        self.events.push_back(Event { number: self.count, json });
+    }
+
+    fn next_after(&self, position: u64) -> Option<&Event> {
+        self.events.get(self.events.partition_point(|event| event.number <= position))
+    }
+}
+
+impl Outlet {
+    /// A response that stands alone, and its only reader.
+    pub(super) fn new(shape: Shape) -> (Arc<Self>, CallBody) {
+        Self::made(shape, None)
+    }
+
+    /// A response that its session keeps, and its first reader.
+    pub(super) fn kept(shape: Shape, keeping: Keeping) -> (Arc<Self>, CallBody) {
+        Self::made(shape, Some(keeping))
+    }
+
+    fn made(shape: Shape, keeping: Option<Keeping>) -> (Arc<Self>, CallBody) {
+        let outlet = Arc::new(Self {
+            keeping,
+            attendance: Attendance::new(),
+            state: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let body = outlet.read_after(0, shape);
+        (outlet, body)
+    }
+
+    /// A new reader of the events after the number `position`. Whoever read until now reads no more.
+    pub(super) fn read_after(self: &Arc<Self>, position: u64, shape: Shape) -> CallBody {
         let mut state = self.lock();
-        if state.dropped {
+        state.readers += 1;
+        let generation = state.readers;
+        let before = state.reader.replace(Reader { generation, keep_alive: true, waker: None });
+        self.attendance.returned();
+        drop(state);
+        if let Some(waker) = before.and_then(|reader| reader.waker) {
+            waker.wake();
+        }
+        self.changed.notify_waiters();
+        CallBody { outlet: Arc::clone(self), shape, generation, position, prime: false }
+    }
+
+    /// Whether anything is left to be read after that number, or may still come.
+    pub(super) fn has_more_after(&self, position: u64) -> bool {
+        let state = self.lock();
+        state.end.is_none() || state.next_after(position).is_some()
+    }
+
+    /// Whether somebody reads it now.
+    pub(super) fn is_read(&self) -> bool {
+        self.lock().reader.is_some()
+    }
+
+    /// Bytes that are kept.
+    pub(super) fn size(&self) -> usize {
+        self.lock().events.iter().map(|event| event.json.len()).sum()
+    }
+
+    /// Follows the client of a kept response.
+    pub(super) fn presence(&self) -> Presence {
+        self.attendance.presence()
+    }
+
+    /// The client has shown that it is there, though it may not read this response.
+    pub(super) fn sign_of_life(&self) {
+        let state = self.lock();
+        if state.end.is_none() {
+            self.attendance.returned();
+        }
+    }
+
+    /// The client has shown nothing for long: it is there only if it reads.
+    pub(super) fn silence(&self) {
+        let state = self.lock();
+        if state.end.is_none() && state.reader.is_none() {
+            self.attendance.left();
+        }
+    }
+
+    /// That reader has gone, if it still was one.
+    pub(super) fn leave(&self, generation: u64) {
+        let mut state = self.lock();
+        if !state.is_read_by(generation) {
+            return;
+        }
+        state.reader = None;
+        if state.end.is_none() {
+            self.attendance.left();
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until that reader has gone: its connection has broken, its stream was reset, or another one reads.
+    pub(super) async fn left(&self, generation: u64) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.lock().is_read_by(generation) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Hands over the answer, unless the client has ended the call. `first` runs before anybody can see it.
+    pub(super) fn answer(&self, call: &CallHandle, answer: Encoded, first: impl FnOnce()) -> Delivery {
+        let mut state = self.lock();
+        if self.keeping.is_none() && state.reader.is_none() {
             call.cancel(Cause::ClientDisconnected, None);
         }
-        let settled = call.settle(|| state.end = Some(End::Answer(answer)));
+        let settled = call.settle(|| {
+            first();
+            state.push(answer.json.into());
+            state.end = Some(End::Answered(answer.error));
+        });
         let delivery = match settled {
             Ok(()) => Delivery::Sent,
             Err(cause) => {
-                state.end = Some(End::Aborted);
+                state.end.get_or_insert(self.silent_end());
                 Delivery::Suppressed(cause)
             }
         };
@@ -68,65 +213,65 @@ impl Outlet {
         delivery
     }
 
-    /// Breaks the response off: nothing more is sent.
+    /// Ends the response without an answer: nothing more is sent, and what has not been read is forgotten.
     pub(super) fn abort(&self) {
         let mut state = self.lock();
-        state.progress.clear();
-        state.end = Some(End::Aborted);
+        if state.end.is_none() {
+            state.events.clear();
+            state.end = Some(self.silent_end());
+        }
         wake(state);
+    }
+
+    /// A session's stream comes to its end; any other is broken off.
+    fn silent_end(&self) -> End {
+        if self.keeping.is_some() { End::Closed } else { End::Aborted }
     }
 
     /// Sends a sign of life, unless one is still waiting to be read.
     pub(super) fn keep_alive(&self) {
         let mut state = self.lock();
-        state.keep_alive = true;
-        wake(state);
-    }
-
-    /// Waits until the body has been dropped: the connection has broken, or the client has reset the stream.
-    pub(super) async fn dropped(&self) {
-        loop {
-            let mut dropped = pin!(self.dropped.notified());
-            dropped.as_mut().enable();
-            if self.lock().dropped {
-                return;
-            }
-            dropped.await;
+        if let Some(reader) = &mut state.reader {
+            reader.keep_alive = true;
         }
+        wake(state);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn event(&self, json: &str) -> Bytes {
-        match self.shape {
-            Shape::Events => event(json),
-            Shape::Json => Bytes::copy_from_slice(json.as_bytes()),
+    /// One event as it goes out. The message is one line, as `data` wants it.
+    fn framed(&self, event: &Event, shape: Shape) -> Bytes {
+        match (shape, &self.keeping) {
+            (Shape::Json, _) => Bytes::copy_from_slice(event.json.as_bytes()),
+            (Shape::Events, None) => Bytes::from(format!("event: message\ndata: {}\n\n", event.json)),
+            (Shape::Events, Some(Keeping { stream, .. })) => Bytes::from(format!(
+                "event: message\nid: {stream}-{}\ndata: {}\n\n",
+                event.number, event.json
+            )),
         }
     }
 }
 
-/// One server-sent event. The message is one line, as `data` wants it.
-pub(super) fn event(json: &str) -> Bytes {
-    Bytes::from(format!("event: message\ndata: {json}\n\n"))
-}
-
 fn wake(mut state: MutexGuard<'_, State>) {
-    let waker = state.waker.take();
+    let waker = state.reader.as_mut().and_then(|reader| reader.waker.take());
     drop(state);
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
-impl ProgressSink for Outlet {
+impl Sink for Outlet {
     fn offer(&self, call: &CallHandle, json: &str) -> bool {
         let mut state = self.lock();
-        let sent = !state.dropped
+        let heard = self.keeping.is_some() || state.reader.is_some();
+        let sent = heard
             && call.while_open(|| {
-                state.progress.truncate(PROGRESS - 1);
-                state.progress.push_back(json.to_owned());
+                if state.events.len() >= NOTIFICATIONS {
+                    state.events.pop_front();
+                }
+                state.push(json.into());
                 true
             });
         wake(state);
@@ -134,56 +279,119 @@ impl ProgressSink for Outlet {
     }
 }
 
-/// The client's end of a response to a call. Dropping it tells the call that nobody reads any more.
-pub(super) struct CallBody(Arc<Outlet>);
+/// The client's end of a response to a call. Dropping it tells the call that this reader has gone.
+pub(super) struct CallBody {
+    outlet: Arc<Outlet>,
+    shape: Shape,
+    generation: u64,
+    /// The number of the last event that was read.
+    position: u64,
+    prime: bool,
+}
 
 /// What a response can still become before its headers are sent.
 pub(super) enum Head {
     /// The answer is all there is to say.
-    Whole(Encoded),
+    Whole {
+        /// As plain JSON.
+        json: Bytes,
+        /// As the response is shaped.
+        shaped: Bytes,
+        /// Its code, if it is an error.
+        error: Option<i64>,
+    },
     /// There is more to come, or more than the answer.
     Stream,
+    /// Nothing will be said.
+    Nothing,
     Gone,
 }
 
 impl CallBody {
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Waits until there is something to say.
     pub(super) async fn ready(&self) {
         std::future::poll_fn(|context| {
-            let mut state = self.0.lock();
-            if state.end.is_some() || !state.progress.is_empty() {
+            let mut state = self.outlet.lock();
+            if state.end.is_some() || state.next_after(self.position).is_some() {
                 return Poll::Ready(());
             }
-            state.waker = Some(context.waker().clone());
+            if let Some(reader) = &mut state.reader {
+                reader.waker = Some(context.waker().clone());
+            }
             Poll::Pending
         })
         .await;
     }
 
     /// Decides what the headers are to say, once.
-    pub(super) fn head(&self) -> Head {
-        let mut state = self.0.lock();
-        let alone = state.progress.is_empty();
-        match state.end.take() {
-            Some(End::Answer(answer)) if alone => {
-                state.done = true;
-                Head::Whole(answer)
+    pub(super) fn head(&mut self) -> Head {
+        let state = self.outlet.lock();
+        match state.end {
+            Some(End::Answered(error)) if state.events.len() == 1 => {
+                let event = &state.events[0];
+                self.position = event.number;
+                let json = Bytes::copy_from_slice(event.json.as_bytes());
+                Head::Whole { json, shaped: self.outlet.framed(event, self.shape), error }
             }
             Some(End::Aborted) => Head::Gone,
-            end => {
-                state.end = end;
-                // Something is on the wire at once, so that every part in between passes the headers on.
-                state.keep_alive = true;
+            Some(End::Closed) if state.events.is_empty() => Head::Nothing,
+            _ => {
+                let keeping = self.outlet.keeping.as_ref();
+                self.prime = self.shape == Shape::Events && keeping.is_some_and(|it| it.primed);
                 Head::Stream
             }
         }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+        let outlet = &self.outlet;
+        if std::mem::take(&mut self.prime) {
+            let stream = outlet.keeping.as_ref().map_or(0, |keeping| keeping.stream);
+            return Poll::Ready(Some(Ok(Bytes::from(format!("id: {stream}-0\ndata: \n\n")))));
+        }
+        let mut state = outlet.lock();
+        if !state.is_read_by(self.generation) {
+            return Poll::Ready(None);
+        }
+        if let Some(event) = state.next_after(self.position) {
+            self.position = event.number;
+            let bytes = outlet.framed(event, self.shape);
+            if outlet.keeping.is_none() {
+                state.events.retain(|event| event.number > self.position);
+            }
+            return Poll::Ready(Some(Ok(bytes)));
+        }
+        let end = state.end;
+        let Some(reader) = &mut state.reader else { return Poll::Ready(None) };
+        match end {
+            Some(End::Aborted) => Poll::Ready(Some(Err(Gone))),
+            Some(End::Answered(_) | End::Closed) => Poll::Ready(None),
+            None if std::mem::take(&mut reader.keep_alive) => {
+                let sign = if self.shape == Shape::Events { ":\n\n" } else { " " };
+                Poll::Ready(Some(Ok(Bytes::from_static(sign.as_bytes()))))
+            }
+            None => {
+                reader.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn is_at_its_end(&self) -> bool {
+        let state = self.outlet.lock();
+        let over = matches!(state.end, Some(End::Answered(_) | End::Closed));
+        !state.is_read_by(self.generation)
+            || (over && !self.prime && state.next_after(self.position).is_none())
     }
 }
 
 impl Drop for CallBody {
     fn drop(&mut self) {
-        self.0.lock().dropped = true;
-        self.0.dropped.notify_waiters();
+        self.outlet.leave(self.generation);
     }
 }
 
@@ -201,39 +409,16 @@ impl http_body::Body for Body {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
-        let outlet = match self.get_mut() {
-            Self::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Call(CallBody(outlet)) => outlet,
-        };
-        let mut state = outlet.lock();
-        if let Some(json) = state.progress.pop_front() {
-            return Poll::Ready(Some(Ok(Frame::data(outlet.event(&json)))));
-        }
-        match state.end.take() {
-            Some(End::Answer(answer)) => {
-                state.done = true;
-                Poll::Ready(Some(Ok(Frame::data(outlet.event(&answer.json)))))
-            }
-            Some(End::Aborted) => {
-                state.done = true;
-                Poll::Ready(Some(Err(Gone)))
-            }
-            None if state.done => Poll::Ready(None),
-            None if std::mem::take(&mut state.keep_alive) => {
-                let sign = if outlet.shape == Shape::Events { ":\n\n" } else { " " };
-                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(sign.as_bytes())))))
-            }
-            None => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Call(body) => body.poll(context).map(|next| next.map(|bytes| bytes.map(Frame::data))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Call(CallBody(outlet)) => outlet.lock().done,
+            Self::Call(body) => body.is_at_its_end(),
         }
     }
 

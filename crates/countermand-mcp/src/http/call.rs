@@ -1,81 +1,108 @@
-//! One call over HTTP: its supervisor, which sees the client leave whether or not anybody polls the body.
+//! One call over HTTP: what it is made of, how its response begins, and the supervisor of one that stands alone. It
+//! sees the client leave whether or not anybody polls the body.
 
-use super::body::{Body, Gone, Head, Outlet, event};
+use super::body::{Body, CallBody, Gone, Head, Outlet};
 use super::exchange::{Exchange, status_of};
 use super::guard::Shape;
 use crate::calls::Admission;
-use crate::{Answer, Call, Handler, Progress, RpcError, TransportKind, handler};
-use bytes::Bytes;
+use crate::{
+    Answer, Call, Delivery, Handler, Level, Log, Presence, Progress, RpcError, TransportKind, handler,
+};
 use countermand_core::Cause;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// What one call is made of.
+/// A call that has been let in, and its way out.
 pub(super) struct Asked {
     pub(super) call: Call,
     pub(super) admission: Admission,
     pub(super) outlet: Arc<Outlet>,
-    pub(super) body: super::body::CallBody,
+    pub(super) body: CallBody,
+}
+
+/// Who calls, and what goes for all calls of that client.
+pub(super) struct Caller {
+    pub(super) principal: String,
+    pub(super) session: Option<String>,
+    pub(super) level: Option<Level>,
+    pub(super) presence: Presence,
 }
 
 impl Asked {
-    /// Takes the call in and gives it its way out.
-    pub(super) fn admit<H: Handler>(exchange: &Exchange<'_, H>) -> Result<Self, RpcError> {
-        let (door, request, params) = (exchange.door, exchange.request, exchange.params);
+    /// Lets a call in that stands alone.
+    pub(super) fn alone<H: Handler>(exchange: &Exchange<'_, H>) -> Result<Self, RpcError> {
+        let door = exchange.door;
+        let level = exchange.params.log_level()?;
+        let principal = door.options.principal.clone();
+        let admission = door.calls.admit(&principal)?;
+        let caller = Caller { principal, session: None, level, presence: Presence::constant() };
+        Self::of(exchange, admission, Outlet::new(exchange.shape), caller)
+    }
+
+    pub(super) fn of<H: Handler>(
+        exchange: &Exchange<'_, H>,
+        admission: Admission,
+        (outlet, body): (Arc<Outlet>, CallBody),
+        caller: Caller,
+    ) -> Result<Self, RpcError> {
+        let (request, params) = (exchange.request, exchange.params);
         let tool = params.tool_call()?;
-        door.annotations.check(door.handler.tools(), &tool.name, tool.arguments, exchange.headers)?;
-        let admission = door.calls.admit(&door.options.principal)?;
         let handle = admission.handle.clone();
-        let (outlet, body) = Outlet::new(exchange.shape);
         // One JSON object has no room for notifications.
-        let token = params.progress_token().filter(|_| exchange.shape == Shape::Events);
-        let progress = token.map(|token| Progress::new(handle.clone(), token, Arc::clone(&outlet) as _));
+        let sink = || (exchange.shape == Shape::Events).then(|| Arc::clone(&outlet) as _);
+        let progress = params.progress_token().zip(sink());
+        let log = caller.level.zip(sink());
         let call = Call {
-            handle,
             tool: tool.name.into_owned(),
             arguments: tool.arguments.map(ToOwned::to_owned),
             meta: params.meta().map(ToOwned::to_owned),
             extra: tool.extra,
-            progress,
-            principal: door.options.principal.clone(),
-            session: None,
+            progress: progress.map(|(token, sink)| Progress::new(handle.clone(), token, sink)),
+            log: log.map(|(level, sink)| Log::new(handle.clone(), level, sink)),
+            presence: caller.presence,
+            principal: caller.principal,
+            session: caller.session,
             request_id: request.id.to_owned(),
             revision: exchange.revision,
             transport: TransportKind::Http,
+            handle,
         };
         Ok(Self { call, admission, outlet, body })
     }
 
-    /// Starts the call and answers with whatever it has to say, with early headers if it takes its time.
+    /// Starts a call that stands alone, and begins its response.
     pub(super) async fn respond<H: Handler>(
         self,
-        handler: Arc<H>,
+        exchange: &Exchange<'_, H>,
         closed: CancellationToken,
-        early: Duration,
-        keep_alive: Duration,
-        shape: Shape,
     ) -> Result<Response<Body>, Gone> {
         let Self { call, admission, outlet, body } = self;
-        let tasks = admission.tasks();
-        tasks.spawn(supervise(handler, call, admission, outlet, closed, keep_alive));
-        let _ = timeout(early, body.ready()).await;
-        match body.head() {
-            Head::Gone => Err(Gone),
-            Head::Stream => Ok(headed(StatusCode::OK, shape, Body::Call(body))),
-            Head::Whole(answer) => {
-                let status = answer.error.map_or(StatusCode::OK, |code| status_of(code, StatusCode::OK));
-                // A failure that has a status of its own is no stream.
-                let shape = if status == StatusCode::OK { shape } else { Shape::Json };
-                let bytes = match shape {
-                    Shape::Events => event(&answer.json),
-                    Shape::Json => Bytes::from(answer.json),
-                };
-                Ok(headed(status, shape, Body::Whole(Some(bytes))))
-            }
+        let (tasks, handler) = (admission.tasks(), exchange.door.handler.clone());
+        let reader = Reader { generation: body.generation(), closed };
+        tasks.spawn(supervise(handler, call, admission, outlet, reader, exchange.door.options.keep_alive));
+        begin(body, exchange.door.options.early_headers, exchange.shape).await
+    }
+}
+
+/// Waits a moment for what the call has to say, so that a quick failure keeps its status, and begins the response:
+/// with headers alone if the call takes its time.
+pub(super) async fn begin(mut body: CallBody, early: Duration, shape: Shape) -> Result<Response<Body>, Gone> {
+    let _ = timeout(early, body.ready()).await;
+    match body.head() {
+        Head::Gone => Err(Gone),
+        Head::Nothing => Ok(super::exchange::accepted()),
+        Head::Stream => Ok(headed(StatusCode::OK, shape, Body::Call(body))),
+        Head::Whole { json, shaped, error } => {
+            let status = error.map_or(StatusCode::OK, |code| status_of(code, StatusCode::OK));
+            // A failure that has a status of its own is no stream.
+            Ok(match status {
+                StatusCode::OK => headed(status, shape, Body::Whole(Some(shaped))),
+                _ => headed(status, Shape::Json, Body::Whole(Some(json))),
+            })
         }
     }
 }
@@ -97,32 +124,61 @@ pub(super) fn headed(status: StatusCode, shape: Shape, body: Body) -> Response<B
     response
 }
 
+/// The connection that a response is read over.
+pub(super) struct Reader {
+    pub(super) generation: u64,
+    /// Trips when the peer has closed it.
+    pub(super) closed: CancellationToken,
+}
+
+impl Reader {
+    /// Waits until nobody can read there any more.
+    pub(super) async fn gone(&self, outlet: &Outlet) {
+        tokio::select! {
+            () = self.closed.cancelled() => {}
+            () = outlet.left(self.generation) => {}
+        }
+    }
+}
+
+/// The ticks of signs of life.
+pub(super) fn ticks(keep_alive: Duration) -> Interval {
+    let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Tells a handler what became of its answer, if it wants to know.
+pub(super) fn tell(answer: Answer, delivery: Delivery) {
+    if let Some(delivered) = answer.delivered {
+        let _unheard = delivered.send(delivery);
+    }
+}
+
 enum Event {
     Answered(Answer),
     ClientLeft,
     Tick,
 }
 
-/// One call from its start to the end of its handler, whatever becomes of the client.
+/// One call that stands alone, from its start to the end of its handler, whatever becomes of the client.
 async fn supervise<H: Handler>(
     handler: Arc<H>,
     call: Call,
     admission: Admission,
     outlet: Arc<Outlet>,
-    closed: CancellationToken,
+    reader: Reader,
     keep_alive: Duration,
 ) {
     let (id, revision) = (call.request_id.clone(), call.revision);
     let mut work = std::pin::pin!(handler::run(handler, call));
-    let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(keep_alive);
     let mut there = true;
     let answer = loop {
         let event = tokio::select! {
             // A client that has left is noticed before an answer that it will not read.
             biased;
-            () = closed.cancelled(), if there => Event::ClientLeft,
-            () = outlet.dropped(), if there => Event::ClientLeft,
+            () = reader.gone(&outlet), if there => Event::ClientLeft,
             answer = work.as_mut() => Event::Answered(answer),
             _ = ticks.tick(), if there => Event::Tick,
         };
@@ -136,8 +192,6 @@ async fn supervise<H: Handler>(
             }
         }
     };
-    let delivery = outlet.answer(&admission.handle, answer.encode(&id, revision));
-    if let Some(delivered) = answer.delivered {
-        let _ = delivered.send(delivery);
-    }
+    let delivery = outlet.answer(&admission.handle, answer.encode(&id, revision), || ());
+    tell(answer, delivery);
 }

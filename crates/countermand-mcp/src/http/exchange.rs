@@ -1,9 +1,9 @@
-//! One request of 2026-07-28 and its response. Every request stands alone.
+//! One HTTP request: what it is, who serves it, and those that stand alone (2026-07-28).
 
 use super::body::{Body, Gone};
 use super::call::{Asked, headed};
 use super::guard::{self, Shape};
-use super::{Door, headers};
+use super::{Door, headers, session};
 use crate::message::{self, Message, Request};
 use crate::methods::{self, Method};
 use crate::params::Params;
@@ -28,10 +28,20 @@ pub(super) struct Exchange<'a, H> {
 }
 
 /// Why there is no result.
-enum Refusal {
+pub(super) enum Refusal {
     Plain(StatusCode, &'static str),
     Rpc(Option<Box<RawValue>>, RpcError),
+    /// There is no such session.
+    Absent(Option<Box<RawValue>>, RpcError),
     Gone,
+}
+
+impl Refusal {
+    /// The refusal of the request with that id.
+    pub(super) fn of(id: Option<&RawValue>) -> impl Fn(RpcError) -> Self {
+        let id = id.map(ToOwned::to_owned);
+        move |error| Self::Rpc(id.clone(), error)
+    }
 }
 
 impl From<guard::Refused> for Refusal {
@@ -55,68 +65,104 @@ pub(super) async fn serve<H: Handler>(
         Ok(response) => Ok(response),
         Err(Refusal::Gone) => Err(Gone),
         Err(Refusal::Plain(status, why)) => Ok(plain(status, why)),
-        Err(Refusal::Rpc(id, error)) => Ok(failed(id.as_deref(), &error)),
+        Err(Refusal::Rpc(id, error)) => {
+            Ok(failed(status_of(error.code, StatusCode::BAD_REQUEST), id.as_deref(), &error))
+        }
+        Err(Refusal::Absent(id, error)) => Ok(failed(StatusCode::NOT_FOUND, id.as_deref(), &error)),
     }
 }
 
+/// Finds out what a request is, and leaves it to a session, or serves it by itself.
 async fn respond<H: Handler>(
     door: &Door<H>,
     closed: CancellationToken,
     parts: &request::Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
-    guard::admit(&parts.uri, &parts.headers, door.on_loopback, &door.options)?;
+    let headers = &parts.headers;
+    guard::admit(&parts.uri, headers, door.on_loopback, &door.options)?;
     if parts.uri.path() != door.options.path {
         return Err(Refusal::Plain(StatusCode::NOT_FOUND, "MCP is served at another path"));
     }
-    if parts.method != Verb::POST {
-        return Err(Refusal::Plain(StatusCode::METHOD_NOT_ALLOWED, "only POST is served here"));
+    let session = headers::single(headers, headers::SESSION).map_err(Refusal::of(None))?;
+    match (&parts.method, session) {
+        (&Verb::POST, _) => {}
+        (&Verb::GET, Some(session)) => return session::get(door, headers, session, closed),
+        (&Verb::DELETE, Some(session)) => return session::delete(door, headers, session),
+        (&Verb::GET | &Verb::DELETE, None) => {
+            let why = "only POST is served here without an Mcp-Session-Id";
+            return Err(Refusal::Plain(StatusCode::METHOD_NOT_ALLOWED, why));
+        }
+        _ => {
+            let why = "only POST, and GET and DELETE in a session, are served here";
+            return Err(Refusal::Plain(StatusCode::METHOD_NOT_ALLOWED, why));
+        }
     }
-    guard::is_json(&parts.headers)?;
-    let shape = guard::shape(&parts.headers, door.options.json)?;
-    let bytes = read(&parts.headers, body, door.calls.limits().message, door.options.read_timeout).await?;
-    let request = match message::parse(&bytes) {
-        Err(malformed) => return Err(Refusal::Rpc(malformed.id, malformed.error)),
-        // The only one there is, a cancel, has no meaning here: closing the response is the cancel.
-        Ok(Message::Notification { .. }) => return Ok(accepted()),
-        Ok(Message::Response) => {
-            let why = "Invalid request: this server asks nothing, so nothing can be answered";
-            return Err(Refusal::Rpc(None, RpcError::invalid_request(why)));
-        }
-        Ok(Message::Request(request)) => request,
+    guard::is_json(headers)?;
+    let shape = guard::shape(headers, door.options.json)?;
+    let bytes = read(headers, body, door.calls.limits().message, door.options.read_timeout).await?;
+    let message =
+        message::parse(&bytes).map_err(|message::Malformed { id, error }| Refusal::Rpc(id, error))?;
+    let params = match &message {
+        Message::Request(request) => Params::of(request.params).map_err(Refusal::of(Some(request.id)))?,
+        // Malformed ones mean nothing, and are answered by nobody.
+        Message::Notification { params, .. } => Params::of(*params).unwrap_or_default(),
+        Message::Response => Params::default(),
     };
-    let refuse = |error| Refusal::Rpc(Some(request.id.to_owned()), error);
-    let params = Params::of(request.params).map_err(refuse)?;
-    let revision = headers::check(&parts.headers, &request, &params).map_err(refuse)?;
-    let exchange =
-        Exchange { door, headers: &parts.headers, request: &request, params: &params, revision, shape };
-    match exchange.result().map_err(refuse)? {
-        Some(result) => {
-            let json = message::write_result(request.id, &result);
-            Ok(headed(StatusCode::OK, Shape::Json, Body::Whole(Some(Bytes::from(json)))))
+    match (session, message) {
+        (Some(session), message) if !headers::stands_alone(headers, &params) => {
+            session::post(door, headers, session, message, shape, closed).await
         }
-        None if closed.is_cancelled() => Err(Refusal::Gone),
-        None => {
-            let asked = Asked::admit(&exchange).map_err(refuse)?;
-            let (early, keep_alive) = (door.options.early_headers, door.options.keep_alive);
-            let handler = door.handler.clone();
-            asked.respond(handler, closed, early, keep_alive, shape).await.map_err(|Gone| Refusal::Gone)
+        (_, Message::Request(request)) => {
+            if request.method == "initialize" && !headers::stands_alone(headers, &params) {
+                return session::open(door, &request, &params).map_err(Refusal::of(Some(request.id)));
+            }
+            alone(door, closed, headers, &request, &params, shape).await
+        }
+        // The only one there is, a cancel, has no meaning here: closing the response is the cancel.
+        (_, Message::Notification { .. }) if headers::stands_alone(headers, &params) => Ok(accepted()),
+        (_, Message::Notification { .. }) => {
+            let why = "Invalid request: a notification belongs to a session; its Mcp-Session-Id is missing";
+            Err(Refusal::Rpc(None, RpcError::invalid_request(why)))
+        }
+        (_, Message::Response) => {
+            let why = "Invalid request: this server asks nothing, so nothing can be answered";
+            Err(Refusal::Rpc(None, RpcError::invalid_request(why)))
         }
     }
 }
 
+/// Serves a request that stands alone.
+async fn alone<H: Handler>(
+    door: &Door<H>,
+    closed: CancellationToken,
+    headers: &HeaderMap,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    shape: Shape,
+) -> Result<Response<Body>, Refusal> {
+    let refuse = Refusal::of(Some(request.id));
+    let revision = headers::check(headers, request, params).map_err(&refuse)?;
+    let exchange = Exchange { door, headers, request, params, revision, shape };
+    let method = Method::find(&request.method, revision).map_err(&refuse)?;
+    if let Some(result) =
+        methods::answer_at_once(method, params, &*door.handler, revision).map_err(&refuse)?
+    {
+        return Ok(answered(request.id, &result));
+    }
+    if closed.is_cancelled() {
+        return Err(Refusal::Gone);
+    }
+    exchange.check_mirrored().map_err(&refuse)?;
+    let asked = Asked::alone(&exchange).map_err(&refuse)?;
+    asked.respond(&exchange, closed).await.map_err(|Gone| Refusal::Gone)
+}
+
 impl<H: Handler> Exchange<'_, H> {
-    /// The result of a method that is answered at once; `None` for a call.
-    fn result(&self) -> Result<Option<String>, RpcError> {
-        let (door, info) = (self.door, || self.door.handler.server_info());
-        match Method::find(&self.request.method, self.revision)? {
-            Method::CallTool => Ok(None),
-            Method::Discover => Ok(Some(methods::discover(&info(), &headers::SUPPORTED))),
-            Method::ListTools => {
-                methods::list_tools(self.params, &door.handler.tools(), &info(), self.revision).map(Some)
-            }
-            Method::Initialize | Method::Ping => Err(RpcError::method_not_found(&self.request.method)),
-        }
+    /// What a tool wants to see in headers as well has to be there.
+    fn check_mirrored(&self) -> Result<(), RpcError> {
+        let tool = self.params.tool_call()?;
+        self.door.annotations.check(self.door.handler.tools(), &tool.name, tool.arguments, self.headers)
     }
 }
 
@@ -166,8 +212,7 @@ pub(super) fn status_of(code: i64, otherwise: StatusCode) -> StatusCode {
 }
 
 /// A failure that the wire itself found.
-fn failed(id: Option<&RawValue>, error: &RpcError) -> Response<Body> {
-    let status = status_of(error.code, StatusCode::BAD_REQUEST);
+fn failed(status: StatusCode, id: Option<&RawValue>, error: &RpcError) -> Response<Body> {
     let json = message::write_error(id, error);
     let mut response = headed(status, Shape::Json, Body::Whole(Some(Bytes::from(json))));
     if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
@@ -176,7 +221,13 @@ fn failed(id: Option<&RawValue>, error: &RpcError) -> Response<Body> {
     response
 }
 
-fn accepted() -> Response<Body> {
+/// A result that was there at once.
+pub(super) fn answered(id: &RawValue, result: &str) -> Response<Body> {
+    let json = message::write_result(id, result);
+    headed(StatusCode::OK, Shape::Json, Body::Whole(Some(Bytes::from(json))))
+}
+
+pub(super) fn accepted() -> Response<Body> {
     let mut response = Response::new(Body::Whole(None));
     *response.status_mut() = StatusCode::ACCEPTED;
     response

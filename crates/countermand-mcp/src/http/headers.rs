@@ -9,19 +9,18 @@ use http::HeaderMap;
 use serde_json::Value;
 use std::borrow::Cow;
 
-const VERSION: &str = "MCP-Protocol-Version";
+pub(super) const VERSION: &str = "MCP-Protocol-Version";
+/// What a session's client proves itself by.
+pub(super) const SESSION: &str = "Mcp-Session-Id";
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
-
-/// What is served over HTTP so far.
-pub(super) const SUPPORTED: [Revision; 1] = [Revision::V2026_07_28];
 
 fn mismatch(why: impl std::fmt::Display) -> RpcError {
     RpcError::header_mismatch(format!("Header mismatch: {why}"))
 }
 
 /// The one value of a header. Two would let a proxy and us read two different ones.
-fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, RpcError> {
+pub(super) fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -48,32 +47,33 @@ fn required(headers: &HeaderMap, name: &str) -> Result<String, RpcError> {
         Some(value) => decoded(name, value).map(Cow::into_owned),
         None => Err(mismatch(format_args!(
             "the {name} header is missing; protocol versions served here: {}",
-            SUPPORTED.map(Revision::as_str).join(", ")
+            Revision::ALL.map(Revision::as_str).join(", ")
         ))),
     }
 }
 
-/// Checks the headers that every request has, and says which revision it is served under.
+/// Checks the headers of a request that stands alone, and says which revision it is served under.
 pub(super) fn check(
     headers: &HeaderMap,
     request: &Request<'_>,
     params: &Params<'_>,
 ) -> Result<Revision, RpcError> {
     let version = single(headers, VERSION)?;
-    if request.method == "initialize" {
-        let asked = params.text("protocolVersion").unwrap_or_default();
-        return Err(RpcError::unsupported_revision(&asked, &SUPPORTED));
-    }
     let version = match version {
         Some(version) => version.to_owned(),
         None => required(headers, VERSION)?,
     };
-    let revision = Revision::from_date(&version).filter(|revision| SUPPORTED.contains(revision));
+    let revision = Revision::from_date(&version);
     match (params.revision(), revision) {
         (Some(inside), _) if inside != version => {
             return Err(mismatch(format_args!("{VERSION} is {version}, the body says {inside}")));
         }
-        (_, None) => return Err(RpcError::unsupported_revision(&version, &SUPPORTED)),
+        (_, None) => return Err(RpcError::unsupported_revision(&version, &Revision::ALL)),
+        (_, Some(revision)) if !revision.is_stateless() => {
+            return Err(RpcError::invalid_request(format!(
+                "Invalid request: in {revision} a request belongs to a session; send `initialize` first, and its {SESSION} with each request"
+            )));
+        }
         _ => {}
     }
     let method = single(headers, METHOD)?;
@@ -95,6 +95,15 @@ pub(super) fn check(
     let revision = revision.unwrap_or(Revision::V2026_07_28);
     params.require_metadata(revision)?;
     Ok(revision)
+}
+
+/// Whether a request names a stateless revision in its headers or its body.
+pub(super) fn stands_alone(headers: &HeaderMap, params: &Params<'_>) -> bool {
+    let outside = headers.get(VERSION).and_then(|version| version.to_str().ok()).map(Cow::Borrowed);
+    [outside, params.revision()]
+        .into_iter()
+        .flatten()
+        .any(|version| Revision::from_date(&version).is_some_and(Revision::is_stateless))
 }
 
 /// Checks one argument that its tool wants mirrored in `Mcp-Param-NAME`.

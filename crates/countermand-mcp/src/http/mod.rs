@@ -1,5 +1,5 @@
-//! Streamable HTTP: the accept loop, and each connection with its watcher. The requests of 2026-07-28 are served by
-//! `exchange`; sessions of older revisions are to get a module of their own beside it.
+//! Streamable HTTP: the accept loop, and each connection with its watcher. `exchange` finds out what a request is and
+//! serves those that stand alone (2026-07-28); `session` serves those that belong to one (2025-06-18, 2025-11-25).
 
 mod annotations;
 mod body;
@@ -8,6 +8,7 @@ mod exchange;
 mod guard;
 mod headers;
 mod options;
+mod session;
 mod version;
 mod watched;
 
@@ -19,6 +20,7 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use session::Sessions;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,6 +51,11 @@ struct Door<H> {
     options: HttpOptions,
     on_loopback: bool,
     annotations: Annotations,
+    sessions: Sessions,
+    /// What must have ended before the server has.
+    tasks: TaskTracker,
+    /// No more is accepted.
+    stop: CancellationToken,
 }
 
 impl HttpServer {
@@ -88,9 +95,22 @@ impl HttpServer {
     ) -> Result<(), WireError> {
         let drain = self.options.drain;
         let on_loopback = self.address.ip().is_loopback();
-        let annotations = Annotations::default();
-        let door = Arc::new(Door { handler, calls, options: self.options, on_loopback, annotations });
         let (tasks, force) = (TaskTracker::new(), CancellationToken::new());
+        let options = self.options;
+        let door = Arc::new(Door {
+            handler,
+            calls,
+            on_loopback,
+            annotations: Annotations::default(),
+            sessions: Sessions::new(options.sessions, options.session_idle, options.silent_after),
+            options,
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+        });
+        tasks.spawn({
+            let door = Arc::clone(&door);
+            async move { door.sessions.look_after(door.stop.clone()).await }
+        });
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,

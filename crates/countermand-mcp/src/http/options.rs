@@ -24,6 +24,12 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// How long a request's headers may take, its body may take, and a connection may idle between requests.
     pub read_timeout: Duration,
+    /// Sessions at the same time. Beyond, no new one begins.
+    pub sessions: usize,
+    /// How long a session lasts in which nothing happens: no request, no open stream, no call.
+    pub session_idle: Duration,
+    /// How long a session's client that does not read a call's response counts as there after its last request.
+    pub silent_after: Duration,
     /// How long connections have to end after a stop.
     pub drain: Duration,
     /// When a silent peer is given up.
@@ -41,6 +47,9 @@ impl Default for HttpOptions {
             early_headers: Duration::from_millis(50),
             keep_alive: Duration::from_secs(5),
             read_timeout: Duration::from_secs(30),
+            sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
+            silent_after: Duration::from_secs(5 * 60),
             drain: Duration::from_secs(1),
             tcp: TcpOptions::default(),
         }

@@ -1,17 +1,15 @@
 //! One client on one pair of streams: its revision, its ids in flight, and what each of its messages means.
 
 use super::output::{Outbox, Sink};
-use crate::calls::{Admission, Calls};
+use crate::calls::{Admission, Calls, InFlight, Presence};
 use crate::handler::{self, Call, Delivery, Handler};
 use crate::message::{self, Id, Message, Request};
 use crate::methods::{self, Method};
 use crate::params::{self, Params};
 use crate::progress::Progress;
-use crate::{CallHandle, Revision, RpcError, TransportKind};
+use crate::{Level, Log, Revision, RpcError, TransportKind};
 use countermand_core::Cause;
-use serde_json::value::RawValue;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 pub(super) struct Connection<H> {
@@ -21,41 +19,22 @@ pub(super) struct Connection<H> {
     outbox: Outbox,
     /// What `initialize` settled. Requests that name a stateless revision need none.
     revision: Option<Revision>,
-    open: Open,
+    /// What `logging/setLevel` set.
+    level: Option<Level>,
+    in_flight: InFlight,
     /// The supervisors of this connection's calls.
     pub(super) tasks: TaskTracker,
 }
 
-/// The ids in flight of one connection. Another connection's are other ids.
-#[derive(Clone, Default)]
-struct Open(Arc<Mutex<HashMap<Id, CallHandle>>>);
-
-impl Open {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Id, CallHandle>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Removes an id, unless it names another call by now.
-    fn remove(&self, id: &Id, call: &CallHandle) {
-        let mut open = self.lock();
-        if open.get(id).is_some_and(|there| there.id() == call.id()) {
-            open.remove(id);
-        }
-    }
-}
-
 impl<H: Handler> Connection<H> {
     pub(super) fn new(handler: Arc<H>, calls: Arc<Calls>, principal: String, outbox: Outbox) -> Self {
-        let (open, tasks) = (Open::default(), TaskTracker::new());
-        Self { handler, calls, principal, outbox, revision: None, open, tasks }
+        let (in_flight, tasks) = (InFlight::default(), TaskTracker::new());
+        Self { handler, calls, principal, outbox, revision: None, level: None, in_flight, tasks }
     }
 
     /// Cancels every call of this client. It is gone.
     pub(super) fn leave(&self) {
-        let open: Vec<CallHandle> = self.open.lock().drain().map(|(_, call)| call).collect();
-        for call in open {
-            call.cancel(Cause::ClientDisconnected, None);
-        }
+        self.in_flight.leave(Cause::ClientDisconnected);
     }
 
     /// Does what a message asks for. What has to be answered at once is returned.
@@ -64,8 +43,11 @@ impl<H: Handler> Connection<H> {
             Err(malformed) => Some(message::write_error(malformed.id.as_deref(), &malformed.error)),
             Ok(Message::Response) => None,
             Ok(Message::Notification { method, params }) => {
-                if method == "notifications/cancelled" {
-                    self.cancelled(params);
+                // A cancel that is malformed means nothing.
+                if method == "notifications/cancelled"
+                    && let Some((id, reason)) = params::cancelled(params)
+                {
+                    self.in_flight.cancel(&id, reason);
                 }
                 None
             }
@@ -73,16 +55,6 @@ impl<H: Handler> Connection<H> {
                 Ok(answer) => answer.map(|result| message::write_result(request.id, &result)),
                 Err(error) => Some(message::write_error(Some(request.id), &error)),
             },
-        }
-    }
-
-    /// A cancel of an id that is unknown, malformed or answered means nothing.
-    fn cancelled(&self, params: Option<&RawValue>) {
-        let Some((id, reason)) = params::cancelled(params) else { return };
-        // The id is free at once: nothing will be sent under it any more.
-        let call = self.open.lock().remove(&id);
-        if let Some(call) = call {
-            call.cancel(Cause::ClientCancelled, reason);
         }
     }
 
@@ -94,7 +66,6 @@ impl<H: Handler> Connection<H> {
         if method != Method::Initialize {
             params.require_metadata(revision)?;
         }
-        let info = || self.handler.server_info();
         match method {
             Method::Initialize => {
                 if self.revision.is_some() {
@@ -102,16 +73,16 @@ impl<H: Handler> Connection<H> {
                         "Invalid request: this client is initialized already",
                     ));
                 }
-                let (revision, result) = methods::initialize(&params, &info())?;
+                let (revision, result) = methods::initialize(&params, &self.handler.server_info())?;
                 self.revision = Some(revision);
                 Ok(Some(result))
             }
-            Method::Ping => Ok(Some("{}".to_owned())),
-            Method::Discover => Ok(Some(methods::discover(&info(), &Revision::ALL))),
-            Method::ListTools => {
-                methods::list_tools(&params, &self.handler.tools(), &info(), revision).map(Some)
+            Method::SetLevel => {
+                self.level = Some(params.level()?);
+                Ok(Some("{}".to_owned()))
             }
             Method::CallTool => self.call(request, &params, revision).map(|()| None),
+            method => methods::answer_at_once(method, &params, &*self.handler, revision),
         }
     }
 
@@ -139,16 +110,8 @@ impl<H: Handler> Connection<H> {
     fn call(&self, request: &Request<'_>, params: &Params<'_>, revision: Revision) -> Result<(), RpcError> {
         let called = params.tool_call()?;
         let id = Id::of(request.id).ok_or_else(|| RpcError::invalid_request("Invalid request: no id"))?;
-        let admission = {
-            // Under one lock, so that of two equal ids one is refused.
-            let mut open = self.open.lock();
-            if open.contains_key(&id) {
-                return Err(RpcError::invalid_request("Invalid request: a call with this id is in flight"));
-            }
-            let admission = self.calls.admit(&self.principal)?;
-            open.insert(id.clone(), admission.handle.clone());
-            admission
-        };
+        let level = if revision.is_stateless() { params.log_level()? } else { self.level };
+        let admission = self.in_flight.admit(&self.calls, &self.principal, &id)?;
         let handle = admission.handle.clone();
         let sink = || Arc::new(Sink(self.outbox.clone()));
         let call = Call {
@@ -157,7 +120,9 @@ impl<H: Handler> Connection<H> {
             arguments: called.arguments.map(ToOwned::to_owned),
             meta: params.meta().map(ToOwned::to_owned),
             extra: called.extra,
-            progress: params.progress_token().map(|token| Progress::new(handle, token, sink())),
+            progress: params.progress_token().map(|token| Progress::new(handle.clone(), token, sink())),
+            log: level.map(|level| Log::new(handle, level, sink())),
+            presence: Presence::constant(),
             principal: self.principal.clone(),
             session: None,
             request_id: request.id.to_owned(),
@@ -166,7 +131,7 @@ impl<H: Handler> Connection<H> {
         };
         let tasks = admission.tasks();
         let supervised =
-            supervise(self.handler.clone(), call, id, self.open.clone(), self.outbox.clone(), admission);
+            supervise(self.handler.clone(), call, id, self.in_flight.clone(), self.outbox.clone(), admission);
         tasks.spawn(self.tasks.track_future(supervised));
         Ok(())
     }
@@ -177,7 +142,7 @@ async fn supervise<H: Handler>(
     handler: Arc<H>,
     call: Call,
     id: Id,
-    open: Open,
+    in_flight: InFlight,
     outbox: Outbox,
     admission: Admission,
 ) {
@@ -192,11 +157,11 @@ async fn supervise<H: Handler>(
     let settled = room.and_then(|room| {
         handle.settle(|| {
             // Free before the client can see the answer, and use the id again.
-            open.remove(&id, &handle);
+            in_flight.remove(&id, &handle);
             room.send(encoded.json);
         })
     });
-    open.remove(&id, &handle);
+    in_flight.remove(&id, &handle);
     if let Some(delivered) = answer.delivered.take() {
         // A handler that does not listen does not want to know.
         let _unheard = delivered.send(match settled {

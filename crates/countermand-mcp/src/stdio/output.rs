@@ -1,7 +1,7 @@
 //! What goes out: a bounded queue of messages, and the task that writes them, many at a time.
 
 use crate::CallHandle;
-use crate::progress::ProgressSink;
+use crate::progress;
 use std::collections::VecDeque;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -85,10 +85,10 @@ pub(super) async fn write_all(
     }
 }
 
-/// Takes progress if there is room, without waiting.
+/// Takes notifications if there is room, without waiting.
 pub(super) struct Sink(pub(super) Outbox);
 
-impl ProgressSink for Sink {
+impl progress::Sink for Sink {
     fn offer(&self, call: &CallHandle, json: &str) -> bool {
         let Ok(room) = self.0.try_reserve() else { return false };
         call.while_open(|| {

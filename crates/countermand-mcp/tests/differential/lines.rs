@@ -175,13 +175,14 @@ async fn over_lines_we_answer_as_rmcp_does_or_say_why_not() {
 const OURS: &str = r#"["2026-07-28","2025-11-25","2025-06-18"]"#;
 const THEIRS: &str = r#"["2024-11-05","2025-03-26","2025-06-18","2025-11-25","2026-07-28"]"#;
 const INFO: &str = r#"{"io.modelcontextprotocol/serverInfo":{"name":"pair","version":"1"}}"#;
-const OPENED: &str = r#"{"capabilities":{"tools":{}},"instructions":"Echo.","protocolVersion":"2025-11-25","serverInfo":{"name":"pair","version":"1"}}"#;
+const OPENED: &str = r#"{"capabilities":{"logging":{},"tools":{}},"instructions":"Echo.","protocolVersion":"2025-11-25","serverInfo":{"name":"pair","version":"1"}}"#;
 const LISTED: &str = r#"{"tools":[{"description":"Says it again.","inputSchema":{"properties":{"region":{"type":"string","x-mcp-header":"Region"},"text":{"type":"string"}},"type":"object"},"name":"echo"}]}"#;
 const UNPARSED: &str = r#"[{"error":{"code":-32700},"id":null,"jsonrpc":"2.0"}]"#;
 
 const NULL_ID: &str = "JSON-RPC wants a null id where none could be read";
 const TYPED: &str = "rmcp cannot type these params and takes the method for an unknown one";
 const TWICE: &str = "an open session keeps its revision";
+const LEVEL: &str = "rmcp leaves it to its handler, and this one has none";
 const CURSOR: &str = "we never gave out that cursor";
 const NO_PING: &str =
     "2026-07-28 has no ping; rmcp says so too, but not on a connection that an `initialize` could still open";
@@ -190,6 +191,8 @@ const ECHOED: &str =
 
 const EXPLAINED: &[Difference] = &[
     ("initialize twice", "/0/error", r#"{"code":-32600}"#, "-", TWICE),
+    ("logging/setLevel", "/0/error", "-", r#"{"code":-32601}"#, LEVEL),
+    ("logging/setLevel", "/0/result", "{}", "-", LEVEL),
     ("initialize twice", "/0/result", "-", OPENED, TWICE),
     ("list with a cursor", "/0/error", r#"{"code":-32602}"#, "-", CURSOR),
     ("list with a cursor", "/0/result", "-", LISTED, CURSOR),

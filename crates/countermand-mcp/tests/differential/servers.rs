@@ -70,8 +70,9 @@ impl Handler for Ours {
 pub(crate) struct Theirs;
 
 impl rmcp::ServerHandler for Theirs {
+    #[expect(deprecated, reason = "logging is deprecated in the newest revision, and there in all")]
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_logging().enable_tools().build())
             .with_server_info(Implementation::new("pair", "1"))
             .with_instructions("Echo.")
     }

@@ -37,6 +37,28 @@ impl Post {
         Self::method("tools/call", &format!(r#""name":"{tool}""#)).with("Mcp-Name", tool)
     }
 
+    /// A request in a session, with that id (JSON).
+    pub(crate) fn in_session(session: &Session, id: &str, method: &str, params: &str) -> Self {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}}}}}"#);
+        let mut headers = session.headers.clone();
+        headers.push(("Content-Type", "application/json".to_owned()));
+        Self { verb: "POST", path: "/mcp", headers, body }
+    }
+
+    /// A call of that tool in a session, with a progress token.
+    pub(crate) fn call_in(session: &Session, id: &str, tool: &str) -> Self {
+        let params = format!(r#""name":"{tool}","_meta":{{"progressToken":"p"}}"#);
+        Self::in_session(session, id, "tools/call", &params)
+    }
+
+    /// A cancel in a session.
+    pub(crate) fn cancel_in(session: &Session, id: &str) -> Self {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"stop"}}}}"#
+        );
+        Self::in_session(session, "0", "ping", "").body(&body)
+    }
+
     pub(crate) fn body(mut self, body: &str) -> Self {
         body.clone_into(&mut self.body);
         self
@@ -71,6 +93,48 @@ impl Post {
             text.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         text + "\r\n" + &self.body
+    }
+}
+
+/// A session that a client has begun.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl Session {
+    /// Begins one.
+    pub(crate) async fn open(address: SocketAddr, revision: &str) -> Self {
+        let reply = Peer::connect(address).await.ask(&Self::initialize(revision)).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let id = reply.head.split("mcp-session-id: ").nth(1).expect("a session id");
+        let id = id.split("\r\n").next().unwrap().to_owned();
+        let headers = vec![
+            ("Host", "localhost".to_owned()),
+            ("Accept", "application/json, text/event-stream".to_owned()),
+            ("MCP-Protocol-Version", revision.to_owned()),
+            ("Mcp-Session-Id", id.clone()),
+        ];
+        Self { id, headers }
+    }
+
+    pub(crate) fn initialize(revision: &str) -> Post {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
+        );
+        Post::method("initialize", "").without("MCP-Protocol-Version").without("Mcp-Method").body(&body)
+    }
+
+    /// A GET of the session; with a last event, of the rest of its response.
+    pub(crate) fn get(&self, last: Option<&str>) -> Post {
+        let mut headers = self.headers.clone();
+        headers.extend(last.map(|last| ("Last-Event-ID", last.to_owned())));
+        Post { verb: "GET", path: "/mcp", headers, body: String::new() }
+    }
+
+    pub(crate) fn delete(&self) -> Post {
+        Post { verb: "DELETE", path: "/mcp", headers: self.headers.clone(), body: String::new() }
     }
 }
 

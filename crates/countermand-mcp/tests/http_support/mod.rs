@@ -6,8 +6,8 @@ pub(crate) mod client;
 
 use countermand_core::Cause;
 use countermand_mcp::{
-    Answer, Call, CallHandle, Calls, Delivery, Handler, HttpOptions, HttpServer, Limits, Progress, RpcError,
-    ServerInfo, WireError,
+    Answer, Call, CallHandle, Calls, Delivery, Handler, HttpOptions, HttpServer, Limits, Log, Move, Presence,
+    Progress, Revision, RpcError, ServerInfo, WireError,
 };
 use serde_json::value::RawValue;
 use std::future::Future;
@@ -37,6 +37,11 @@ pub(crate) struct Held {
     pub(crate) handle: CallHandle,
     pub(crate) progress: Option<Progress>,
     pub(crate) arguments: Option<Box<RawValue>>,
+    pub(crate) log: Option<Log>,
+    pub(crate) presence: Presence,
+    pub(crate) principal: String,
+    pub(crate) session: Option<String>,
+    pub(crate) revision: Revision,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -44,6 +49,11 @@ impl Held {
     /// Waits until the call is cancelled.
     pub(crate) async fn cancelled(&self) -> Cause {
         soon("the cancel of a call", self.handle.cancelled()).await.0
+    }
+
+    /// Waits for the client's next move.
+    pub(crate) async fn moved(&mut self) -> Move {
+        soon("a move of the client", self.presence.moved()).await
     }
 
     /// Lets the handler return, and says what became of its answer.
@@ -74,8 +84,19 @@ impl Handler for Bench {
         match call.tool.as_str() {
             "held" => {
                 let (answer, answered) = oneshot::channel();
-                let Call { handle, progress, arguments, .. } = call;
-                let _unwatched = self.held.send(Held { handle, progress, arguments, answer });
+                let Call { handle, progress, arguments, log, presence, principal, session, revision, .. } =
+                    call;
+                let _unwatched = self.held.send(Held {
+                    handle,
+                    progress,
+                    arguments,
+                    log,
+                    presence,
+                    principal,
+                    session,
+                    revision,
+                    answer,
+                });
                 answered.await.unwrap_or_else(|_| Answer::error(RpcError::new(1, "the test has dropped it")))
             }
             "quick" => Answer::result(raw(r#"{"content":[],"isError":false}"#)),
