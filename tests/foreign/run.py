@@ -122,15 +122,15 @@ def table(results):
 
 def main(wanted):
     results = {}
+    of_names = [w for w in wanted if w in scenarios.SCENARIOS]
+    of_run = [w for w in wanted if w not in scenarios.SCENARIOS]
     with tempfile.TemporaryDirectory() as home, parts.Upstream() as upstream:
         for kind in kinds(home):
             for transport, revisions in kind.revisions.items():
                 for revision in revisions:
                     run = f"{kind.name.lower()}/{transport}/{revision}"
                     names = kind.scenarios(transport, revision)
-                    of_run = [w for w in wanted if w not in scenarios.SCENARIOS]
-                    of_names = [w for w in wanted if w in scenarios.SCENARIOS]
-                    if of_run and not any(w.lower() in run for w in of_run):
+                    if of_run and not any(all(part in run for part in w.lower().split("/")) for w in of_run):
                         continue
                     names = [name for name in names if not of_names or name in of_names]
                     print(f"\n{kind.name} {kind.version}, {transport}, {revision}", flush=True)
@@ -139,6 +139,8 @@ def main(wanted):
                         seen[name] = play(kind, transport, revision, name, upstream)
                         print(f"  {name:12} {words(seen[name])}", flush=True)
         books = upstream.books()
+    if not results:
+        sys.exit(f"nothing is called {wanted}")
     flat = [{"run": run, "scenario": name, **one} for run, seen in results.items() for name, one in seen.items()]
     (install.TARGET / "foreign.json").write_text(json.dumps(flat, indent=1))
     print("\n" + table(results))
