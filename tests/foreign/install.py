@@ -14,10 +14,9 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resol
 BINARY = TARGET / os.environ.get("COUNTERMAND_PROFILE", "debug") / "countermand"
 
 
-def python():
-    """A Python that has the packages of requirements.txt."""
-    home = TARGET / "foreign-python"
-    pins = HERE / "requirements.txt"
+def python(pins):
+    """A Python that has the packages of this list."""
+    home = TARGET / "foreign-python" / pins.stem
     if not is_current(home, pins):
         venv.create(home, with_pip=True, clear=True)
         pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

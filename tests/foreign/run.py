@@ -31,6 +31,8 @@ class Kind:
     can: list
     # Whether it asks for progress, and shows it.
     progress: bool = True
+    # Whether it keeps it to itself when its user presses stop, or its timeout is over.
+    silent: bool = False
 
     def scenarios(self, transport, revision):
         names = list(self.can)
@@ -54,10 +56,11 @@ def typescript(name, folder, revisions, node):
     return Kind(name, pinned(pins), [node, program, folder], revisions, can)
 
 
-def python(name, package, revisions):
-    version = re.search(rf"^{package}==(\S+)$", (install.HERE / "requirements.txt").read_text(), re.M)[1]
-    command = [install.python(), install.HERE / "clients" / "python_sdks.py", package]
-    return Kind(name, version, command, revisions, [*EVERYWHERE, "cut"])
+def python(name, package, revisions, line="v2"):
+    pins = install.HERE / "python" / f"{line}.txt"
+    version = re.search(rf"^{package}==(\S+)$", pins.read_text(), re.M)[1]
+    command = [install.python(pins), install.HERE / "clients" / f"python_{line}.py", package]
+    return Kind(name, version, command, revisions, [*EVERYWHERE, "cut"], silent=line == "v1")
 
 
 def inspector(node, home):
@@ -74,9 +77,11 @@ def kinds(home):
     both = ["2025-11-25", "2026-07-28"]
     three = ["2025-06-18", *both]
     return [
+        typescript("TypeScript SDK v1", "v1-2025-06", {"stdio": three[:1], "http": three[:1]}, node),
         typescript("TypeScript SDK v1", "v1", {"stdio": both[:1], "http": both[:1]}, node),
         typescript("TypeScript SDK v2", "v2", {"stdio": three, "http": three}, node),
-        python("Python SDK", "mcp", {"stdio": both, "http": both}),
+        python("Python SDK v1", "mcp", {"stdio": both[:1], "http": both[:1]}, "v1"),
+        python("Python SDK v2", "mcp", {"stdio": both, "http": both}),
         python("FastMCP", "fastmcp", {"stdio": both, "http": both}),
         inspector(node, home),
     ]
@@ -107,6 +112,12 @@ def words(seen):
     return "; ".join(pieces)
 
 
+def cell(seen):
+    if not seen["ok"]:
+        return "FAILED"
+    return seen.get("cell") or (f"{seen['ms']:.1f} ms" if "ms" in seen else "ok")
+
+
 def table(results):
     names = list(scenarios.SCENARIOS)
     rows = [["client", "transport", "revision", *names]]
@@ -114,7 +125,7 @@ def table(results):
         cells = []
         for name in names:
             one = seen.get(name)
-            cells.append("-" if one is None else ("FAILED" if not one["ok"] else f"{one['ms']:.1f} ms" if "ms" in one else "ok"))
+            cells.append("-" if one is None else cell(one))
         rows.append([client, transport, revision, *cells])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
@@ -128,7 +139,7 @@ def main(wanted):
         for kind in kinds(home):
             for transport, revisions in kind.revisions.items():
                 for revision in revisions:
-                    run = f"{kind.name.lower()}/{transport}/{revision}"
+                    run = f"{kind.name} {kind.version}/{transport}/{revision}".lower()
                     names = kind.scenarios(transport, revision)
                     if of_run and not any(all(part in run for part in w.lower().split("/")) for w in of_run):
                         continue

@@ -120,6 +120,19 @@ def stopped(stage, tag, since):
     return {"wire": wire, "ms": at - since, "cause": row["cause"]}
 
 
+def ran_on(stage, client, tag, since, end):
+    """What a client makes upstream that keeps its user's wish to itself: nothing, until it goes."""
+    # What it had to say before this has been read before it is answered.
+    client.ask("list", "listed")
+    wire = [words for words in said(stage.wire(since)) if "tools/list" not in words]
+    if wire:
+        raise Failure(f"it was thought to say nothing, and says {wire}")
+    closed = client.ask("close", "closed")["at"]
+    if stage.sees(tag, end) < closed:
+        raise Failure("it was stopped, and nobody has said so")
+    return {"cell": "silent", "note": "it tells nobody; upstream ran on until the client was closed"}
+
+
 def away(stage, outcome):
     """A 2025 client over HTTP that leaves without a word may come back for a while."""
     if stage.transport == "http" and stage.revision < "2026" and outcome["cause"] == "client_disconnected":
@@ -166,6 +179,8 @@ def stops(stage):
         ended = client.wait("ended", "stopped")
         if "error" not in ended:
             raise Failure(f"the stopped call ended with {ended}")
+        if stage.kind.silent:
+            return ran_on(stage, client, tag, at, "job_cancelled")
         outcome = away(stage, stopped(stage, tag, at))
         client.ask("list", "listed")
         stage.upstream.finish(other)
@@ -182,6 +197,8 @@ def stops_a_read(stage):
     with stage.client() as client:
         tag, _ = stage.start(client, "read", tool="search", seen="slow_started")
         at = client.ask("stop", "stopping", id="read")["at"]
+        if stage.kind.silent:
+            return ran_on(stage, client, tag, at, "closed_early")
         ended = stage.sees(tag, "closed_early")
         return {"wire": said(stage.wire(at)), "ms": ended - at}
 
@@ -193,6 +210,8 @@ def times_out(stage):
         ended = client.wait("ended", "late")
         if "error" not in ended:
             raise Failure(f"the call ended with {ended}")
+        if stage.kind.silent:
+            return ran_on(stage, client, tag, ended["at"], "job_cancelled")
         stage.sees(tag, "job_cancelled")
         signals = [e for e in stage.wire() if any(s in e["what"] for s in ("cancelled", "closes", "DELETE"))]
         since = min((e["at"] for e in signals), default=ended["at"])

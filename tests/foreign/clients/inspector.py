@@ -1,4 +1,4 @@
-"""The command line of MCP Inspector behind the commands of ../driver.py: a process a request, whose user presses Ctrl-C."""
+"""The command line of MCP Inspector behind the commands of ../parts.py: a process a request, whose user presses Ctrl-C."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-// The official TypeScript SDKs, v1 and v2, behind the commands of ../driver.py. They differ in names and in what they can be
+// The official TypeScript SDKs, v1 and v2, behind the commands of ../parts.py. They differ in names and in what they can be
 // told about revisions. Copied beside their node_modules and run there; the argument says which.
 
 import { createInterface } from 'node:readline'
@@ -7,7 +7,7 @@ const say = event => process.stdout.write(JSON.stringify(event) + '\n')
 const now = () => Number(process.hrtime.bigint()) / 1e6
 
 async function sdk(which) {
-  if (which === 'v1') {
+  if (which.startsWith('v1')) {
     const root = '@modelcontextprotocol/sdk/client'
     const [{ Client }, { StdioClientTransport }, { StreamableHTTPClientTransport }] = await Promise.all(
       [`${root}/index.js`, `${root}/stdio.js`, `${root}/streamableHttp.js`].map(path => import(path))

@@ -1,4 +1,4 @@
-"""The official Python SDK and FastMCP's client behind the commands of ../driver.py. The argument says which."""
+"""The official Python SDK and FastMCP's client behind the commands of ../parts.py. The argument says which."""
 
 import asyncio
 import json
