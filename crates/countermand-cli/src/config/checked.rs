@@ -61,6 +61,8 @@ pub struct Listener {
     pub allowed_origins: Vec<String>,
     /// Whether to answer with plain JSON where nothing is streamed.
     pub json: bool,
+    /// How long a session of an older revision lasts in which nothing happens; `None` for the wire's default.
+    pub session_idle: Option<Duration>,
 }
 
 /// The admin listener.
@@ -71,6 +73,10 @@ pub struct Admin {
     /// The bearer token that it asks for; there is one wherever it is not loopback.
     pub token: Option<Value>,
 }
+
+/// How long the client of a session may stay away from a call whose tool does not say. In a session a broken connection
+/// is no cancel by itself.
+pub const SESSION_GRACE: Duration = Duration::from_secs(30);
 
 /// A tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +121,16 @@ impl Tool {
     /// Never for a tool of a checked config: its schema has been compiled once.
     pub fn validator(&self) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
         compile(&self.input)
+    }
+
+    /// The validator of its structured results, where it promises a shape. It fetches nothing.
+    ///
+    /// # Errors
+    /// Never for a tool of a checked config, as above.
+    pub fn output_validator(
+        &self,
+    ) -> Result<Option<jsonschema::Validator>, jsonschema::ValidationError<'static>> {
+        self.output.as_ref().map(compile).transpose()
     }
 }
 

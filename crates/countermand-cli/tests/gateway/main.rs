@@ -25,4 +25,5 @@ mod faults_order;
 mod faults_undo;
 mod faults_bounds;
 mod ends;
+mod sessions;
 mod commands;

@@ -92,6 +92,16 @@ impl Operation {
         self.say(Event::ClientLeft { cause });
     }
 
+    /// Its client is gone, and may come back; its disconnect policy says what that means meanwhile.
+    pub fn client_away(&mut self, cause: Cause) {
+        self.say(Event::ClientLeft { cause });
+    }
+
+    /// Its client is back.
+    pub fn client_returned(&mut self) {
+        self.say(Event::ClientReturned);
+    }
+
     /// Its answer has reached the transport.
     pub fn delivered(&mut self) {
         self.say(Event::Delivered);
