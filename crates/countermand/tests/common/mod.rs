@@ -100,6 +100,7 @@ impl Ledger for MemoryLedger {
             .rows
             .values()
             .filter(|row| !query.unsettled || !row.phase.is_settled())
+            .filter(|row| query.identity.as_ref().is_none_or(|identity| row.identity() == *identity))
             .filter(|row| query.other_than_epoch.is_none_or(|epoch| row.epoch != epoch))
             .filter(|row| query.due_by.is_none_or(|by| row.next_at.is_some_and(|at| at <= by)))
             .cloned()
