@@ -99,8 +99,20 @@ pub struct Tool {
     pub timeout: Duration,
     /// What a client's disconnect means; `None` for the default of its transport and revision.
     pub on_disconnect: Option<OnDisconnect>,
+    /// What an identical call does while an earlier one's operation runs.
+    pub on_reissue: OnReissue,
     /// What the checked definition cannot promise, and says so.
     pub accepted: Accepted,
+}
+
+/// What a call does that is identical to one whose operation still runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnReissue {
+    /// It starts an operation of its own.
+    #[default]
+    New,
+    /// It joins that operation.
+    Attach,
 }
 
 /// Risks that a config accepts knowingly, or by what its upstream offers.

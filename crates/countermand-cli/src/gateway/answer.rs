@@ -115,6 +115,14 @@ pub(crate) fn sentence(row: &Row) -> String {
         Said::CannotBeStopped { ends_by } => {
             format!("The upstream cannot stop it; it is watched until {} at the latest.", rfc3339(ends_by))
         }
+        Said::ClientAway { until } => format!(
+            "Its client has left; it runs on upstream and is cancelled at {} unless the client is back.",
+            rfc3339(until)
+        ),
+        Said::Detached { ends_by } => format!(
+            "It runs on upstream without its client; its lifetime ends it at {} at the latest.",
+            rfc3339(ends_by)
+        ),
         said => said.sentence().to_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! One call of a tool that has an operation: starts it, watches it, answers.
 
 use super::{Gateway, ServedTool, answer};
+use crate::config::OnReissue;
 use countermand::{
     core::{
         CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row,
@@ -40,14 +41,20 @@ pub(super) async fn serve(
     if call.handle.cause().is_some_and(|(cause, _)| cause.is_the_clients()) {
         return silence();
     }
-    let operation = match gateway.engine.start(row, &tool.stored, upstream).await {
+    let started = match tool.config.on_reissue {
+        OnReissue::New => gateway.engine.start(row, &tool.stored, upstream).await,
+        OnReissue::Attach => gateway.engine.start_or_attach(row, &tool.stored, upstream).await,
+    };
+    let operation = match started {
         Ok(operation) => operation,
         Err(error) => {
             tracing::error!(tool = tool.config.name, "{error}");
             return Answer::result(answer::error(&capitalised(&error.to_string()), None));
         }
     };
-    let served = Served { tool, call, operation, progress: 0.0, told_id: false, told_error: None };
+    // An operation that cannot be stopped may be joined although its cancel is wanted.
+    let known = if operation.joined() { operation.view().row.cause } else { None };
+    let served = Served { tool, call, operation, known, progress: 0.0, told_id: false, told_error: None };
     served.watch(timeout).await
 }
 
@@ -104,6 +111,8 @@ struct Served<'a> {
     tool: &'a ServedTool,
     call: Call,
     operation: Operation,
+    /// What had ended it for others before this call joined.
+    known: Option<Cause>,
     progress: f64,
     told_id: bool,
     told_error: Option<String>,
@@ -145,7 +154,7 @@ impl Served<'_> {
     /// The operation was cancelled by something that is not this call's word: its lifetime, an operator, or a client
     /// that stayed away for too long.
     fn ended_elsewhere(&self, view: &View) -> Option<Answer> {
-        let cause = view.row.cause?;
+        let cause = view.row.cause.filter(|cause| self.known != Some(*cause))?;
         self.call.handle.cancel(cause, None);
         if cause.is_the_clients() {
             return Some(silence());
@@ -166,14 +175,12 @@ impl Served<'_> {
             return silence();
         }
         // Told once the wish is durable, so that what is said has happened.
-        let mut view = self.operation.view();
-        while !view.row.cancel_wanted() && !detached && !view.is_over() {
-            match self.operation.changed().await {
-                Some(newer) => view = newer,
-                None => break,
-            }
+        let wanted = self.operation.heard().await;
+        let view = self.operation.view();
+        let mut text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
+        if wanted == Some(false) && !detached {
+            text.push_str(" Other calls wait for it, so it was not cancelled.");
         }
-        let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
         said(&text, &view.row)
     }
 

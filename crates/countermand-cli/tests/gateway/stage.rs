@@ -684,6 +684,12 @@ impl Caller {
         self.answer(&mut pending).await["structuredContent"].clone()
     }
 
+    /// Asks the gateway what it says of one operation.
+    pub async fn status_of(&mut self, id: &Value) -> Value {
+        let mut pending = self.call(999_998, "cancellation_status", json!({ "operation": id })).await;
+        self.answer(&mut pending).await["structuredContent"].clone()
+    }
+
     /// What the gateway has written to stderr so far.
     pub fn logs(&self) -> String {
         match self {

@@ -146,8 +146,9 @@ async fn the_ledger_tells_a_cancel_a_disconnect_a_session_s_end_and_a_timeout_ap
     let stage = stage().await;
     let (gateway, session) = opened(&stage, "2025-06-18").await;
     let other = Session::open(&gateway.client, "2025-06-18").await;
+    let silent = Session::open(&gateway.client, "2025-06-18").await;
     let mut kept = vec![running(&stage, &session, 1, "run_report", "cancelled").await];
-    drop(running(&stage, &session, 2, "with_grace", "left").await);
+    drop(running(&stage, &silent, 2, "with_grace", "left").await);
     kept.push(running(&stage, &other, 3, "run_report", "ended").await);
     let mut slow = running(&stage, &session, 4, "quick_timeout", "slow").await;
     session.cancel(&json!(1), Some("enough")).await;
