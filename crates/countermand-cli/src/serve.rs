@@ -172,11 +172,13 @@ impl Doors {
         let listener = config.server.http.as_ref().and_then(|http| Some((http, http.listen?)));
         let http = match listener {
             Some((http, address)) => {
+                let defaults = HttpOptions::default();
                 let options = HttpOptions {
                     json: http.json,
+                    session_idle: http.session_idle.unwrap_or(defaults.session_idle),
                     allowed_hosts: http.allowed_hosts.clone(),
                     allowed_origins: http.allowed_origins.clone(),
-                    ..HttpOptions::default()
+                    ..defaults
                 };
                 let server = HttpServer::bind(address, options).await?;
                 tracing::info!("MCP over HTTP at http://{}/mcp", server.local_addr());

@@ -92,10 +92,16 @@ fn what_comes_later_is_refused_by_its_name() {
     says(&tool("command: { run: [x] }"), "5:5", &["`command` is not supported"]);
     says(&tool("steps: []"), "5:5", &["`steps` is not supported"]);
     says("ledger: postgres://u:secret@h/db\n", "1:9", &["not yet supported", "write `sqlite:PATH`"]);
+}
+
+#[test]
+fn a_read_has_nothing_that_an_identical_call_could_join() {
+    let read = "upstreams: { api: { http: 'http://h' } }\ntools: { t: { upstream: api, http: GET /x, on_reissue: attach } }\n";
+    says(read, "2:56", &["no operation to join", "leave it out"]);
     says(
-        &job("    compensate:", "    on_reissue: attach\n    compensate:"),
+        &job("    compensate:", "    on_reissue: join\n    compensate:"),
         "19:17",
-        &["not supported by this version yet"],
+        &["`join` means nothing here", "attach"],
     );
 }
 

@@ -5,7 +5,7 @@ use countermand::{
     definition::{CancelDefinition, Extract, IdSource, JobDefinition, StateSource, Work},
 };
 use countermand_cli::{
-    config::{self, Config, Tool},
+    config::{self, Config, OnReissue, Tool},
     plan::Plan,
 };
 use std::time::Duration;
@@ -278,4 +278,28 @@ fn a_tool_without_an_input_takes_the_arguments_that_its_requests_name() {
     let config = countermand_cli::config::parse("c.yaml", text, &|_| None).expect("is fine");
     assert_eq!(config.tools[0].input, serde_json::json!({ "type": "object", "properties": { "tag": {} } }));
     assert!(config.warnings.iter().any(|warning| warning.to_string().contains("has no `input`")));
+}
+
+#[test]
+fn an_identical_call_joins_what_runs_where_the_tool_or_the_defaults_say_so() {
+    let reissue = |text: &str| parse(text).tools.iter().map(|tool| tool.on_reissue).collect::<Vec<_>>();
+    assert_eq!(tool(JOB).tools[0].on_reissue, OnReissue::New);
+    let attach = tool(&format!("{JOB}    on_reissue: attach\n"));
+    assert_eq!(attach.tools[0].on_reissue, OnReissue::Attach);
+    let plan = Plan::of(&attach);
+    assert_eq!(plan.tools[0].on_reissue, "attach");
+    let line = "  an identical call while it runs joins it; only the cancel of the last one stops it";
+    assert!(plan.render(None).lines().any(|is| is == line), "{}", plan.render(None));
+    assert!(!Plan::of(&tool(JOB)).render(None).contains("identical"));
+
+    let rest = format!(
+        "upstreams: {{ api: {{ http: 'http://h/v1/' }} }}\ntools:\n  read: {{ upstream: api, http: GET /x }}\n  own:\n    upstream: api\n    on_reissue: new\n{JOB}  t:\n    upstream: api\n{JOB}"
+    );
+    let defaults = format!("defaults: {{ on_reissue: attach }}\n{rest}");
+    assert_eq!(reissue(&defaults), [OnReissue::New, OnReissue::New, OnReissue::Attach]);
+    assert_eq!(reissue(&rest), [OnReissue::New; 3]);
+    let secret = "    input: { type: object, properties: { pin: { type: string, writeOnly: true } } }\n";
+    let never_kept = JOB.replace("query: { key:", "body: { pin: \"${args.pin}\" }, query: { key:");
+    let with_secret = tool(&format!("{secret}{never_kept}    on_reissue: attach\n"));
+    assert!(with_secret.tools[0].accepted.write_only && with_secret.tools[0].on_reissue == OnReissue::Attach);
 }

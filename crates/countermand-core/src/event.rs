@@ -38,12 +38,13 @@ pub enum Event {
         /// The client's words.
         reason: Option<String>,
     },
-    /// Its client has left without a word; `on_disconnect` says what that means.
+    /// Its client has left without a word; `on_disconnect` says what that means. With the end of its session it
+    /// cannot come back.
     ClientLeft {
         /// How.
         cause: Cause,
     },
-    /// Its client is back within its grace.
+    /// Its client is back within its grace, or another call has joined it.
     ClientReturned,
     /// Its answer reached the transport, or what keeps answers for later.
     Delivered,

@@ -23,6 +23,6 @@ pub use cause::Cause;
 pub use ids::{CallId, DefinitionHash, Key, OperationId, Owner, Principal, UpstreamId};
 pub use phase::{Desired, Kind, Outcome, Phase, Verdict};
 pub use policy::{Lookup, OnDisconnect, Policy, WhenCompleted};
-pub use row::{Inputs, NewRow, Row, Turn};
+pub use row::{Identity, Inputs, NewRow, Row, Turn};
 pub use step::step;
 pub use time::{Dice, Now, Timestamp};

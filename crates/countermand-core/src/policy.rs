@@ -1,6 +1,6 @@
 //! What a tool's definition says that the life of its operations depends on.
 
-use crate::phase::Kind;
+use crate::{cause::Cause, phase::Kind};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -69,4 +69,15 @@ pub enum OnDisconnect {
     Grace(Duration),
     /// It goes on, bounded by its lifetime.
     Detach,
+}
+
+impl OnDisconnect {
+    /// Whether a client that leaves like this is not waited for: nobody comes back to a session that has ended.
+    pub fn cancels_at_once(self, cause: Cause) -> bool {
+        match self {
+            Self::Cancel => true,
+            Self::Grace(_) => cause == Cause::SessionEnded,
+            Self::Detach => false,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     ids::{DefinitionHash, OperationId, Principal},
     phase::{Phase, Verdict},
     policy::Policy,
-    row::Row,
+    row::{Identity, Row},
     time::{Now, Timestamp},
 };
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,9 @@ pub trait Ledger: Send + Sync + 'static {
 pub struct Query {
     /// Only unsettled rows.
     pub unsettled: bool,
+    /// Only settled rows whose caller may not know how they ended: a cancel was wanted, or their answer never
+    /// reached the transport.
+    pub untold: bool,
     /// Only rows whose epoch is not this one: those of earlier incarnations.
     pub other_than_epoch: Option<u64>,
     /// Only rows with `next_at` at or before this.
@@ -75,6 +78,8 @@ pub struct Query {
     pub phases: Vec<Phase>,
     /// Only rows of this principal.
     pub principal: Option<Principal>,
+    /// Only rows of calls that are identical.
+    pub identity: Option<Identity>,
     /// Only rows whose id starts with this text.
     pub id_prefix: Option<String>,
     /// In which order.
@@ -89,10 +94,12 @@ impl Default for Query {
     fn default() -> Self {
         Self {
             unsettled: false,
+            untold: false,
             other_than_epoch: None,
             due_by: None,
             phases: Vec::new(),
             principal: None,
+            identity: None,
             id_prefix: None,
             order: Order::Newest,
             limit: 100,

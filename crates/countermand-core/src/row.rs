@@ -203,6 +203,19 @@ pub fn hash_json(value: &Value) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// What calls must have in common to be identical.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Who called.
+    pub principal: Principal,
+    /// The tool.
+    pub tool: String,
+    /// The definition that it had.
+    pub definition: DefinitionHash,
+    /// The hash of all arguments.
+    pub args_hash: String,
+}
+
 /// What is known of an operation before anything is sent.
 #[derive(Debug, Clone)]
 pub struct NewRow {
@@ -295,6 +308,16 @@ impl Row {
         };
         row.next_at = crate::due::next_at(&row);
         row
+    }
+
+    /// What an identical call has in common with the one that started it.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            principal: self.principal.clone(),
+            tool: self.tool.clone(),
+            definition: self.definition.clone(),
+            args_hash: self.args_hash.clone(),
+        }
     }
 
     /// What the row owes: its phase, or for an orphan what it was.

@@ -2,6 +2,7 @@
 
 use crate::{
     phase::{Outcome, Phase},
+    policy::OnDisconnect,
     row::Row,
     time::Timestamp,
 };
@@ -11,6 +12,16 @@ use crate::{
 pub enum Said {
     /// It runs (or is about to), and nobody wants it to stop.
     Running,
+    /// Its client has left and may come back; it runs on until then.
+    ClientAway {
+        /// When it is cancelled unless the client is back.
+        until: Timestamp,
+    },
+    /// It runs on without its client, as it was meant to.
+    Detached {
+        /// The end of its lifetime.
+        ends_by: Timestamp,
+    },
     /// The answer to its create was lost: whether it started is being found out.
     Unclear,
     /// It finished, and no cancel was wanted.
@@ -51,6 +62,8 @@ impl Said {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::ClientAway { .. } => "client_away",
+            Self::Detached { .. } => "detached",
             Self::Unclear => "unclear",
             Self::Finished => "finished",
             Self::Failed => "failed",
@@ -73,6 +86,10 @@ impl Said {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Running => "It is running upstream.",
+            Self::ClientAway { .. } => {
+                "Its client has left; it runs on upstream and is cancelled after its grace unless the client is back."
+            }
+            Self::Detached { .. } => "It runs on upstream without its client; its lifetime bounds it.",
             Self::Unclear => "Whether it started upstream is not known yet, and is being found out.",
             Self::Finished => "It finished.",
             Self::Failed => "It failed.",
@@ -99,7 +116,7 @@ pub fn describe(row: &Row) -> Said {
     let wanted = row.cancel_wanted();
     match row.phase {
         Phase::Intent | Phase::Dispatched | Phase::Unknown | Phase::Running if wanted => Said::CancelPending,
-        Phase::Intent | Phase::Dispatched | Phase::Running => Said::Running,
+        Phase::Intent | Phase::Dispatched | Phase::Running => running(row),
         Phase::Unknown => Said::Unclear,
         Phase::CancelRequested | Phase::Cancelling => Said::CancelPending,
         Phase::Draining => Said::CannotBeStopped { ends_by: row.hard_deadline },
@@ -121,5 +138,14 @@ pub fn describe(row: &Row) -> Said {
         Phase::Unverified => Said::Unverifiable,
         Phase::Resolved => Said::Resolved,
         Phase::NeedsIntervention | Phase::CompensationFailed => Said::NeedsOperator,
+    }
+}
+
+/// What can be said of what runs, and nobody wants to stop: who waits for it.
+fn running(row: &Row) -> Said {
+    match (row.on_disconnect, row.disconnect_at) {
+        (OnDisconnect::Detach, _) if !row.awaited => Said::Detached { ends_by: row.hard_deadline },
+        (_, Some(until)) => Said::ClientAway { until },
+        _ => Said::Running,
     }
 }

@@ -199,6 +199,15 @@ impl World {
                 || self.flight.is_some();
             assert!(row.next_at.is_some() || in_flight || awaits_delivery, "nobody looks at it: {row:#?}");
         }
+        if row.disconnect_at.is_some() {
+            assert!(matches!(row.on_disconnect, OnDisconnect::Grace(_)) && row.desired == Desired::Run);
+        }
+        if let Event::ClientLeft { cause } = event
+            && row.on_disconnect.cancels_at_once(*cause)
+            && row.owes().is_before_end()
+        {
+            assert_eq!(row.desired, Desired::Cancel, "nobody comes back");
+        }
         if row.phase == Phase::NeverCreated && row.was.is_none() && self.may_exist {
             assert!(row.policy.find.is_some(), "only a look-up can tell that it was never created");
         }

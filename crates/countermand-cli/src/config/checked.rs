@@ -61,6 +61,8 @@ pub struct Listener {
     pub allowed_origins: Vec<String>,
     /// Whether to answer with plain JSON where nothing is streamed.
     pub json: bool,
+    /// How long a session of an older revision lasts in which nothing happens; `None` for the wire's default.
+    pub session_idle: Option<Duration>,
 }
 
 /// The admin listener.
@@ -71,6 +73,10 @@ pub struct Admin {
     /// The bearer token that it asks for; there is one wherever it is not loopback.
     pub token: Option<Value>,
 }
+
+/// How long the client of a session may stay away from a call whose tool does not say. In a session a broken connection
+/// is no cancel by itself.
+pub const SESSION_GRACE: Duration = Duration::from_secs(30);
 
 /// A tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,8 +99,20 @@ pub struct Tool {
     pub timeout: Duration,
     /// What a client's disconnect means; `None` for the default of its transport and revision.
     pub on_disconnect: Option<OnDisconnect>,
+    /// What an identical call does while an earlier one's operation runs.
+    pub on_reissue: OnReissue,
     /// What the checked definition cannot promise, and says so.
     pub accepted: Accepted,
+}
+
+/// What a call does that is identical to one whose operation still runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnReissue {
+    /// It starts an operation of its own.
+    #[default]
+    New,
+    /// It joins that operation.
+    Attach,
 }
 
 /// Risks that a config accepts knowingly, or by what its upstream offers.
@@ -115,6 +133,16 @@ impl Tool {
     /// Never for a tool of a checked config: its schema has been compiled once.
     pub fn validator(&self) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
         compile(&self.input)
+    }
+
+    /// The validator of its structured results, where it promises a shape. It fetches nothing.
+    ///
+    /// # Errors
+    /// Never for a tool of a checked config, as above.
+    pub fn output_validator(
+        &self,
+    ) -> Result<Option<jsonschema::Validator>, jsonschema::ValidationError<'static>> {
+        self.output.as_ref().map(compile).transpose()
     }
 }
 

@@ -26,7 +26,7 @@ pub mod status;
 pub mod tool;
 pub mod upstream;
 
-pub use checked::{Accepted, Admin, Config, Listener, Server, Tool};
+pub use checked::{Accepted, Admin, Config, Listener, OnReissue, SESSION_GRACE, Server, Tool};
 pub use countermand_mcp::Limits;
 pub use report::{ConfigErrors, Warning};
 

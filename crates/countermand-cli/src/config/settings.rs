@@ -58,6 +58,7 @@ fn listener(reader: &Reader<'_>, node: &Node) -> Option<Listener> {
         allowed_hosts: texts("allowed_hosts"),
         allowed_origins: texts("allowed_origins"),
         json: get("json").and_then(|node| reader.truth(node)).unwrap_or(false),
+        session_idle: get("session_idle").and_then(|node| reader.duration(node)),
     })
 }
 

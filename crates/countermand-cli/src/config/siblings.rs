@@ -1,6 +1,7 @@
 //! What stands beside the kind of a tool, or under `defaults` for all of them.
 
 use super::{
+    checked::OnReissue,
     fields::{Fields, Reader},
     node::{Data, Node},
     shapes,
@@ -64,13 +65,7 @@ pub fn on_disconnect(reader: &Reader<'_>, node: &Node) -> Option<OnDisconnect> {
     }
 }
 
-/// Reads `on_reissue`: this version starts anew.
-pub fn on_reissue(reader: &Reader<'_>, node: &Node) {
-    if reader.word(node, &[("new", false), ("attach", true)]) == Some(true) {
-        reader.error(
-            node.at,
-            "`on_reissue: attach` is not supported by this version yet",
-            "write `new`, or leave it out",
-        );
-    }
+/// Reads `on_reissue`.
+pub fn on_reissue(reader: &Reader<'_>, node: &Node) -> Option<OnReissue> {
+    reader.word(node, &[("new", OnReissue::New), ("attach", OnReissue::Attach)])
 }

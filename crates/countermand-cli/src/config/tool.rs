@@ -59,9 +59,7 @@ pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Opt
     };
     let siblings = Siblings { tool: fields, defaults: shared.defaults };
     let on_disconnect = siblings.get("on_disconnect").and_then(|(node, _)| on_disconnect(reader, node));
-    if let Some((node, _)) = siblings.get("on_reissue") {
-        on_reissue(reader, node);
-    }
+    let on_reissue = siblings.get("on_reissue").and_then(|(node, _)| on_reissue(reader, node));
     let timeout = siblings.get("timeout").and_then(|(node, _)| Some((node, reader.duration(node)?)));
     let made = made?;
     if let Some((node, timeout)) = timeout
@@ -78,6 +76,8 @@ pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Opt
         let help = "write `input:`, a JSON Schema: without it nothing is validated, and a model must guess";
         reader.warn(entry.at, "this tool has no `input`", help);
     }
+    // What `defaults` say means nothing for a read, which has no operation.
+    let on_reissue = on_reissue.filter(|_| has_operation(&definition.work)).unwrap_or_default();
     Some(Tool {
         name: name?,
         title,
@@ -88,6 +88,7 @@ pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Opt
         definition,
         timeout,
         on_disconnect,
+        on_reissue,
         accepted,
     })
 }
@@ -167,6 +168,11 @@ fn one_kind<'a>(reader: &Reader<'_>, fields: &Fields<'a>) -> Option<(&'static st
     }
 }
 
+/// Whether a call of it is kept in the ledger.
+fn has_operation(work: &Work) -> bool {
+    !matches!(work, Work::Http(http) if http.effect == Effect::None)
+}
+
 /// Adds undo and mark to what the kind has made.
 fn finish(
     reader: &Reader<'_>,
@@ -179,14 +185,13 @@ fn finish(
 ) -> Option<(ToolDefinition, super::checked::Accepted)> {
     let Made { work, mut policy, accepted, .. } = made;
     let saved = job::saved(kind.get("create"), kind.get("status"));
-    let (has_row, id) = match &work {
-        Work::Job(_) => (true, Ok(())),
-        Work::Http(http) => (
-            http.effect == Effect::Once,
-            http.id.as_ref().map(|_| ()).ok_or("say where it is in the answer: `http: { id: $.id, … }`"),
-        ),
+    let id = match &work {
+        Work::Job(_) => Ok(()),
+        Work::Http(http) => {
+            http.id.as_ref().map(|_| ()).ok_or("say where it is in the answer: `http: { id: $.id, … }`")
+        }
     };
-    if !has_row {
+    if !has_operation(&work) {
         refuse_siblings(reader, siblings);
         let definition = ToolDefinition {
             tool: tool.to_owned(),
@@ -238,6 +243,16 @@ fn finish(
 }
 
 fn refuse_siblings(reader: &Reader<'_>, siblings: &Siblings<'_>) {
+    if let Some((node, false)) = siblings.get("on_reissue")
+        && matches!(&node.data, Data::Text(word) if word == "attach")
+    {
+        let help = "leave it out: an identical read is read again";
+        reader.error(
+            node.at,
+            "`on_reissue: attach` has no meaning for a read: it has no operation to join",
+            help,
+        );
+    }
     for name in ["compensate", "mark", "when_completed"] {
         if let Some((node, false)) = siblings.get(name) {
             let help = "leave it out, or say `effect: once`";

@@ -22,11 +22,31 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
 /// A result that carries what the upstream returned.
 pub(crate) fn payload(payload: &Payload, uri: &str, row: Option<&Row>) -> Box<RawValue> {
     let mut result = Map::new();
-    let content = match payload {
+    if let Payload::Json(value @ Value::Object(_)) = payload {
+        result.insert("structuredContent".into(), value.clone());
+    }
+    result.insert("content".into(), json!([content(payload, uri)]));
+    result.insert("isError".into(), false.into());
+    finish(result, row)
+}
+
+/// A result that carries what the upstream returned although it is not what the tool promises: nothing is lost, and no
+/// client takes it for what it is not.
+pub(crate) fn misfit(payload: &Payload, uri: &str, wrong: &[String], row: Option<&Row>) -> Box<RawValue> {
+    let of = row.map(|row| format!(" This was {}.", named(row))).unwrap_or_default();
+    let text = format!(
+        "It finished, but what the upstream returned does not fit the tool's output schema; it follows as it came.{of}\n{}",
+        wrong.join("\n")
+    );
+    let mut result = Map::new();
+    result.insert("content".into(), json!([{ "type": "text", "text": text }, content(payload, uri)]));
+    result.insert("isError".into(), true.into());
+    finish(result, row)
+}
+
+fn content(payload: &Payload, uri: &str) -> Value {
+    match payload {
         Payload::Json(value) => {
-            if value.is_object() {
-                result.insert("structuredContent".into(), value.clone());
-            }
             let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
             json!({ "type": "text", "text": text })
         }
@@ -39,10 +59,7 @@ pub(crate) fn payload(payload: &Payload, uri: &str, row: Option<&Row>) -> Box<Ra
                 "blob": base64::engine::general_purpose::STANDARD.encode(bytes),
             },
         }),
-    };
-    result.insert("content".into(), json!([content]));
-    result.insert("isError".into(), false.into());
-    finish(result, row)
+    }
 }
 
 /// A result that says what went wrong.
@@ -98,6 +115,14 @@ pub(crate) fn sentence(row: &Row) -> String {
         Said::CannotBeStopped { ends_by } => {
             format!("The upstream cannot stop it; it is watched until {} at the latest.", rfc3339(ends_by))
         }
+        Said::ClientAway { until } => format!(
+            "Its client has left; it runs on upstream and is cancelled at {} unless the client is back.",
+            rfc3339(until)
+        ),
+        Said::Detached { ends_by } => format!(
+            "It runs on upstream without its client; its lifetime ends it at {} at the latest.",
+            rfc3339(ends_by)
+        ),
         said => said.sentence().to_owned(),
     }
 }

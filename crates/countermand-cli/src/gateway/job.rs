@@ -1,6 +1,7 @@
 //! One call of a tool that has an operation: starts it, watches it, answers.
 
 use super::{Gateway, ServedTool, answer};
+use crate::config::OnReissue;
 use countermand::{
     core::{
         CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row,
@@ -9,14 +10,15 @@ use countermand::{
     engine::{Operation, View},
     template::inputs_of,
 };
-use countermand_mcp::{Answer, Call, Delivery};
-use serde_json::{Map, Value, value::RawValue};
+use countermand_mcp::{Answer, Call, Delivery, Level, Move};
+use serde_json::{Map, Value, json, value::RawValue};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// What woke the call.
 enum Woke {
     Ended(Cause, Option<String>),
+    Moved(Move),
     Changed(Option<View>),
     TimedOut,
 }
@@ -39,14 +41,21 @@ pub(super) async fn serve(
     if call.handle.cause().is_some_and(|(cause, _)| cause.is_the_clients()) {
         return silence();
     }
-    let operation = match gateway.engine.start(row, &tool.stored, upstream).await {
+    let started = match tool.config.on_reissue {
+        OnReissue::New => gateway.engine.start(row, &tool.stored, upstream).await,
+        OnReissue::Attach => gateway.engine.start_or_attach(row, &tool.stored, upstream).await,
+    };
+    let operation = match started {
         Ok(operation) => operation,
         Err(error) => {
             tracing::error!(tool = tool.config.name, "{error}");
             return Answer::result(answer::error(&capitalised(&error.to_string()), None));
         }
     };
-    Served { tool, call, operation, progress: 0.0, told_id: false }.watch(timeout).await
+    // An operation that cannot be stopped may be joined although its cancel is wanted.
+    let known = if operation.joined() { operation.view().row.cause } else { None };
+    let served = Served { tool, call, operation, known, progress: 0.0, told_id: false, told_error: None };
+    served.watch(timeout).await
 }
 
 fn new_row(gateway: &Gateway, tool: &ServedTool, call: &Call, arguments: &Map<String, Value>) -> Row {
@@ -65,8 +74,7 @@ fn new_row(gateway: &Gateway, tool: &ServedTool, call: &Call, arguments: &Map<St
         policy: tool.stored.policy.clone(),
         upstream: tool.config.definition.upstream.name.clone(),
         key: now.dice.key(),
-        // On stdio and in the stateless revision a client that has left cannot come back.
-        on_disconnect: tool.config.on_disconnect.unwrap_or(OnDisconnect::Cancel),
+        on_disconnect: tool.on_disconnect(call),
         owner,
         epoch,
     };
@@ -103,8 +111,11 @@ struct Served<'a> {
     tool: &'a ServedTool,
     call: Call,
     operation: Operation,
+    /// What had ended it for others before this call joined.
+    known: Option<Cause>,
     progress: f64,
     told_id: bool,
+    told_error: Option<String>,
 }
 
 impl Served<'_> {
@@ -115,17 +126,21 @@ impl Served<'_> {
             if let Some(answer) = self.ended_elsewhere(&view) {
                 return answer;
             }
-            if view.is_over() {
+            // The answer waits for a client that may come back: until it does, its leaving can still be a cancel.
+            if view.is_over() && !awaits_client(&view) {
                 return self.finish(view, timeout).await;
             }
             let woke = tokio::select! {
                 biased;
                 (cause, reason) = self.call.handle.cancelled() => Woke::Ended(cause, reason),
+                moved = self.call.presence.moved() => Woke::Moved(moved),
                 changed = self.operation.changed() => Woke::Changed(changed),
                 () = tokio::time::sleep_until(timeout) => Woke::TimedOut,
             };
             match woke {
                 Woke::Ended(cause, reason) => return self.end(cause, reason).await,
+                Woke::Moved(Move::Left) => self.operation.client_away(Cause::ClientDisconnected),
+                Woke::Moved(Move::Returned) => self.operation.client_returned(),
                 Woke::TimedOut => {
                     // Should the client be faster, its cause stands, and the next turn sees it.
                     self.call.handle.cancel(Cause::Deadline, None);
@@ -136,10 +151,14 @@ impl Served<'_> {
         }
     }
 
-    /// The operation was cancelled by something that is not the call: its lifetime, an operator.
+    /// The operation was cancelled by something that is not this call's word: its lifetime, an operator, or a client
+    /// that stayed away for too long.
     fn ended_elsewhere(&self, view: &View) -> Option<Answer> {
-        let cause = view.row.cause.filter(|cause| !cause.is_the_clients())?;
+        let cause = view.row.cause.filter(|cause| self.known != Some(*cause))?;
         self.call.handle.cancel(cause, None);
+        if cause.is_the_clients() {
+            return Some(silence());
+        }
         let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
         Some(said(&text, &view.row))
     }
@@ -156,14 +175,12 @@ impl Served<'_> {
             return silence();
         }
         // Told once the wish is durable, so that what is said has happened.
-        let mut view = self.operation.view();
-        while !view.row.cancel_wanted() && !detached && !view.is_over() {
-            match self.operation.changed().await {
-                Some(newer) => view = newer,
-                None => break,
-            }
+        let wanted = self.operation.heard().await;
+        let view = self.operation.view();
+        let mut text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
+        if wanted == Some(false) && !detached {
+            text.push_str(" Other calls wait for it, so it was not cancelled.");
         }
-        let text = answer::ended_by(cause, Some(&view.row), self.tool.config.timeout);
         said(&text, &view.row)
     }
 
@@ -187,7 +204,7 @@ impl Served<'_> {
             Err((cause, reason)) => self.end(cause, reason).await,
             Ok(Ok(payload)) => {
                 let uri = format!("countermand://operations/{}/result", view.row.id);
-                let result = answer::payload(&payload, &uri, Some(&view.row));
+                let result = self.tool.result(&payload, &uri, Some(&view.row));
                 self.deliver(result)
             }
             Ok(Err(trouble)) => {
@@ -229,17 +246,34 @@ impl Served<'_> {
 
     /// Tells a client that asked for it how far it is: the upstream's id first.
     fn report(&mut self, view: &View) {
-        let Some(progress) = &self.call.progress else { return };
         let row = &view.row;
-        if row.upstream_id.is_some() && !self.told_id {
-            self.told_id = true;
-            progress.send(0.0, None, Some(&format!("started {}", answer::named(row))));
+        let started = row.upstream_id.is_some() && !self.told_id;
+        self.told_id |= started;
+        if let Some(progress) = &self.call.progress {
+            if started {
+                progress.send(0.0, None, Some(&format!("started {}", answer::named(row))));
+            }
+            if let Some(value) = view.progress.filter(|value| *value > self.progress) {
+                self.progress = value;
+                progress.send(value, None, None);
+            }
         }
-        if let Some(value) = view.progress.filter(|value| *value > self.progress) {
-            self.progress = value;
-            progress.send(value, None, None);
+        let trouble = row.last_error.is_some() && row.last_error != self.told_error;
+        if let Some(log) = &self.call.log
+            && (started || trouble)
+        {
+            let what = if trouble { "trouble upstream" } else { "started upstream" };
+            let data =
+                json!({ "message": what, "operation": answer::operation(row), "error": row.last_error });
+            log.send(if trouble { Level::Warning } else { Level::Info }, "countermand", &data);
         }
+        self.told_error.clone_from(&row.last_error);
     }
+}
+
+/// Whether its grace runs: the client is away, and may still come back for the answer.
+fn awaits_client(view: &View) -> bool {
+    view.row.disconnect_at.is_some() && !view.row.phase.is_settled()
 }
 
 fn capitalised(text: &str) -> String {

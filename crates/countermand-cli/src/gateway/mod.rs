@@ -5,15 +5,18 @@ mod job;
 mod read;
 mod status;
 
-use crate::config::{Config, Tool};
+use crate::config::{Config, SESSION_GRACE, Tool};
 use countermand::{
     clock::SystemClock,
-    core::ports::Definition,
+    core::{
+        OnDisconnect, Row,
+        ports::{Definition, Payload},
+    },
     definition::{Effect, Work},
     engine::Engine,
     upstream::{HttpRead, Upstreams},
 };
-use countermand_mcp::{Answer, Call, Handler, RpcError, ServerInfo};
+use countermand_mcp::{Answer, Call, Handler, RpcError, ServerInfo, TransportKind};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json, value::RawValue};
 use std::{collections::HashMap, sync::Arc};
@@ -35,11 +38,38 @@ struct ServedTool {
     config: Tool,
     stored: Definition,
     arguments: Validator,
+    output: Option<Validator>,
     /// What performs it, where it only reads.
     reader: Option<HttpRead>,
 }
 
 impl ServedTool {
+    /// What it means for a call that its client has left. In a session a broken connection is no cancel by itself, and
+    /// the client may come back; on stdio and where requests stand alone it cannot.
+    fn on_disconnect(&self, call: &Call) -> OnDisconnect {
+        let in_session = call.transport == TransportKind::Http && !call.revision.is_stateless();
+        let default = if in_session { OnDisconnect::Grace(SESSION_GRACE) } else { OnDisconnect::Cancel };
+        self.config.on_disconnect.unwrap_or(default)
+    }
+
+    /// A result that carries what the upstream returned, if that is what the tool promises.
+    fn result(&self, payload: &Payload, uri: &str, row: Option<&Row>) -> Box<RawValue> {
+        let Some(output) = &self.output else { return answer::payload(payload, uri, row) };
+        let wrong = match payload {
+            Payload::Json(value) => misfits(output, value, "the result"),
+            _ => vec!["the result: not JSON".to_owned()],
+        };
+        if wrong.is_empty() {
+            return answer::payload(payload, uri, row);
+        }
+        tracing::warn!(
+            tool = self.config.name,
+            wrong = wrong.join("; "),
+            "what the upstream returned does not fit the output schema"
+        );
+        answer::misfit(payload, uri, &wrong, row)
+    }
+
     /// The arguments without those that are never kept (`writeOnly`).
     fn kept(&self, arguments: &Map<String, Value>) -> Map<String, Value> {
         let write_only = |name: &str| {
@@ -69,6 +99,7 @@ impl Gateway {
             let served = ServedTool {
                 stored: tool.definition.stored(),
                 arguments: tool.validator()?,
+                output: tool.output_validator()?,
                 reader: reads(tool).then(|| upstreams.reader(&tool.definition)).transpose()?,
                 config: tool.clone(),
             };
@@ -146,17 +177,7 @@ impl Handler for Gateway {
 
 /// What is said of arguments that do not fit the tool's schema: a result, so that a model can mend them.
 fn refusal(tool: &ServedTool, arguments: &Value) -> Option<Answer> {
-    let wrong: Vec<String> = tool
-        .arguments
-        .iter_errors(arguments)
-        .take(5)
-        .map(|error| {
-            let at = error.instance_path().to_string();
-            let at = if at.is_empty() { "the arguments".to_owned() } else { format!("`{at}`") };
-            // Masked: an argument may be a secret.
-            format!("{at}: {}", error.masked())
-        })
-        .collect();
+    let wrong = misfits(&tool.arguments, arguments, "the arguments");
     if wrong.is_empty() {
         return None;
     }
@@ -167,4 +188,14 @@ fn refusal(tool: &ServedTool, arguments: &Value) -> Option<Answer> {
         Ok(result) => Answer::result(result),
         Err(_) => Answer::error(RpcError::invalid_params(text)),
     })
+}
+
+/// What is wrong with a value, at most five things of it. Masked: it may hold a secret.
+fn misfits(schema: &Validator, value: &Value, root: &str) -> Vec<String> {
+    let said = |error: jsonschema::ValidationError<'_>| {
+        let at = error.instance_path().to_string();
+        let at = if at.is_empty() { root.to_owned() } else { format!("`{at}`") };
+        format!("{at}: {}", error.masked())
+    };
+    schema.iter_errors(value).take(5).map(said).collect()
 }

@@ -1,9 +1,14 @@
 //! One call of a tool that only reads: no operation, no row; leaving it closes the connection upstream.
 
 use super::{ServedTool, answer};
-use countermand::{core::Cause, template::Scope, upstream::HttpRead};
-use countermand_mcp::{Answer, Call};
+use countermand::{
+    core::{Cause, OnDisconnect},
+    template::Scope,
+    upstream::HttpRead,
+};
+use countermand_mcp::{Answer, Call, Move};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 /// Serves one call. Dropping the read is the cancel: it closes the connection, or resets the stream.
 pub(super) async fn serve(
@@ -12,23 +17,47 @@ pub(super) async fn serve(
     call: Call,
     arguments: Map<String, Value>,
 ) -> Answer {
+    let timeout = Instant::now() + tool.config.timeout;
     let scope = Scope::of_call(&arguments);
-    let read = reader.read(&scope);
-    let cause = tokio::select! {
-        biased;
-        (cause, reason) = call.handle.cancelled() => {
-            tracing::info!(tool = tool.config.name, call = %call.handle.id(), %cause, reason, "the call was ended, its request upstream is aborted");
-            cause
-        }
-        () = tokio::time::sleep(tool.config.timeout) => {
-            call.handle.cancel(Cause::Deadline, None);
-            tracing::info!(tool = tool.config.name, call = %call.handle.id(), cause = %Cause::Deadline, "the call was ended, its request upstream is aborted");
-            Cause::Deadline
-        }
-        result = read => return Answer::result(match result {
-            Ok(payload) => answer::payload(&payload, &format!("countermand://tools/{}/result", tool.config.name), None),
+    let handle = call.handle.clone();
+    let read = async {
+        match reader.read(&scope).await {
+            Ok(payload) => {
+                let uri = format!("countermand://tools/{}/result", tool.config.name);
+                tool.result(&payload, &uri, None)
+            }
             Err(failure) => answer::error(&format!("The upstream did not answer the call: {failure}"), None),
-        }),
+        }
     };
+    let (cause, reason) = tokio::select! {
+        biased;
+        ended = handle.cancelled() => ended,
+        cause = given_up(tool, call, timeout) => {
+            handle.cancel(cause, None);
+            // Should somebody have been faster, that cause stands.
+            handle.cause().unwrap_or((cause, None))
+        }
+        result = read => return Answer::result(result),
+    };
+    tracing::info!(tool = tool.config.name, call = %handle.id(), %cause, reason, "the call was ended, its request upstream is aborted");
     Answer::result(answer::error(&answer::ended_by(cause, None, tool.config.timeout), None))
+}
+
+/// Waits until the call has taken too long, or its client has stayed away for too long.
+async fn given_up(tool: &ServedTool, mut call: Call, timeout: Instant) -> Cause {
+    let policy = tool.on_disconnect(&call);
+    let mut back_by = None;
+    loop {
+        let moved = tokio::select! {
+            moved = call.presence.moved() => moved,
+            () = tokio::time::sleep_until(back_by.unwrap_or(timeout).min(timeout)) => {
+                return if back_by.is_some_and(|by| by < timeout) { Cause::ClientDisconnected } else { Cause::Deadline };
+            }
+        };
+        back_by = match (moved, policy) {
+            (Move::Left, OnDisconnect::Cancel) => return Cause::ClientDisconnected,
+            (Move::Left, OnDisconnect::Grace(grace)) => Some(Instant::now() + grace),
+            (Move::Left, OnDisconnect::Detach) | (Move::Returned, _) => None,
+        };
+    }
 }

@@ -114,6 +114,8 @@ pub(crate) fn as_json(row: &Row) -> Value {
         "attempts": row.attempts,
         "next_at": row.next_at.map(rfc3339),
         "last_error": row.last_error,
+        "on_disconnect": row.on_disconnect,
+        "disconnect_at": row.disconnect_at.map(rfc3339),
         "hard_deadline": rfc3339(row.hard_deadline),
         "created_at": rfc3339(row.created_at),
         "updated_at": rfc3339(row.updated_at),

@@ -8,7 +8,7 @@ mod promises;
 mod render;
 mod show;
 
-use crate::config::{Config, Tool};
+use crate::config::{Config, OnReissue, Tool};
 use countermand::definition::{Effect, Work};
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -36,6 +36,8 @@ pub struct ToolPlan {
     pub base_url: String,
     /// What a cancel does, in one line.
     pub summary: String,
+    /// What an identical call does while an earlier one runs: `new`, or `attach`.
+    pub on_reissue: &'static str,
     /// Whether its operations are kept in the ledger, and so survive us.
     pub durable: bool,
     /// Whether the upstream can be told to stop.
@@ -144,6 +146,10 @@ impl ToolPlan {
             upstream: definition.upstream.name.clone(),
             base_url: definition.upstream.base_url.clone(),
             summary: promises::summary(tool),
+            on_reissue: match tool.on_reissue {
+                OnReissue::New => "new",
+                OnReissue::Attach => "attach",
+            },
             durable,
             stoppable: definition.policy.can_cancel || !durable,
             moments: moments::of(tool),

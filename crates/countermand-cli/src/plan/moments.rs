@@ -1,16 +1,12 @@
 //! What a cancel does, by the moment at which it comes.
 
 use super::{Moment, show};
-use crate::config::Tool;
+use crate::config::{SESSION_GRACE, Tool};
 use countermand::{
     core::{Lookup, OnDisconnect, WhenCompleted},
     definition::{CancelDefinition, Effect, FindDefinition, HttpDefinition, JobDefinition, Work},
     template::RequestTemplate,
 };
-use std::time::Duration;
-
-/// The grace of a 2025 session's client, where the config does not say.
-const GRACE_2025: Duration = Duration::from_secs(30);
 
 /// Collects what happens at a moment.
 struct At(Moment);
@@ -245,7 +241,7 @@ fn vanished(tool: &Tool) -> Vec<At> {
     let doors = [
         ("client_vanishes_stdio", "stdio client gone", OnDisconnect::Cancel),
         ("client_vanishes_http_2026", "HTTP client gone (2026)", OnDisconnect::Cancel),
-        ("client_vanishes_http_2025", "HTTP client gone (2025)", OnDisconnect::Grace(GRACE_2025)),
+        ("client_vanishes_http_2025", "HTTP client gone (2025)", OnDisconnect::Grace(SESSION_GRACE)),
     ];
     let durable = !matches!(&tool.definition.work, Work::Http(http) if http.effect == Effect::None);
     doors

@@ -40,6 +40,12 @@ fn one(tool: &ToolPlan, width: Option<usize>) -> String {
     for line in wrap(&tool.summary, width.map(|width| width.saturating_sub(2).max(NARROWEST))) {
         let _ = writeln!(columns.text, "  {line}");
     }
+    if tool.on_reissue == "attach" {
+        let joins = "an identical call while it runs joins it; only the cancel of the last one stops it";
+        for line in wrap(joins, width.map(|width| width.saturating_sub(2).max(NARROWEST))) {
+            let _ = writeln!(columns.text, "  {line}");
+        }
+    }
     columns.head("When a cancel comes");
     for moment in &tool.moments {
         columns.moment(moment);

@@ -2,7 +2,7 @@
 
 use crate::{
     faults::{error, stage, success, tag, text, told},
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage, Times},
 };
 use countermand_testkit::fake::{FakeUpstream, Fault, Filter, Gate, Route};
@@ -27,25 +27,25 @@ async fn has_no_result(door: Door, fault: Fault, words: &[&str]) {
     assert_eq!(stage.agree().await.completed, 1);
 }
 
-over_both! {
+over_all! {
     async fn a_result_larger_than_max_bytes_is_an_error_that_says_so_and_never_cut(door) {
         has_no_result(door, Fault::HugeBody(2 << 20), &["larger than 1048576 bytes", "`max_bytes`"]).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_result_answered_with_500_is_an_error_that_says_so(door) {
         has_no_result(door, Fault::Status(500, None), &["500 Internal Server Error"]).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_result_that_is_not_there_is_an_error_that_says_so(door) {
         has_no_result(door, Fault::Vanish, &["404 Not Found"]).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_result_at_another_origin_is_not_fetched(door) {
         let elsewhere = FakeUpstream::start().await;
         let target = format!("{}/jobs/job-1/result", elsewhere.base_url());
@@ -54,7 +54,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_result_that_trickles_is_waited_for(door) {
         let stage = stage().await;
         stage.fake.fault(Route::JobResult, Fault::Trickle, Some(1));
@@ -69,7 +69,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_while_the_result_trickles_sends_nothing_and_says_that_it_finished(door) {
         let stage = stage().await;
         stage.fake.fault(Route::JobResult, Fault::Trickle, Some(1));
@@ -86,7 +86,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_read_that_is_too_large_or_leads_elsewhere_is_an_error_that_says_so(door) {
         let elsewhere = FakeUpstream::start().await;
         let stage = stage().await;
@@ -108,7 +108,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_fails_upstream_fails_the_call_with_the_upstreams_message(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -126,7 +126,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_fails_while_its_cancel_is_held_is_said_to_have_failed(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -176,7 +176,7 @@ const PARROT: &str = r#"
       lifetime: 1h
 "#;
 
-over_both! {
+over_all! {
     async fn a_secret_that_the_upstream_says_back_is_in_no_answer_no_log_and_no_ledger(door) {
         let edit = |config: String| {
             let base = config.lines().find(|line| line.contains("base_url")).unwrap().split('"').nth(1).unwrap().to_owned();

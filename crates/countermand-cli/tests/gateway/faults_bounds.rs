@@ -2,12 +2,12 @@
 
 use crate::{
     faults::{alarmed, cancel, error, requests, stage, tag, text, told},
-    over_both,
+    over_all,
     stage::{Caller, Door},
 };
 use countermand_testkit::fake::{EventKind, Fault, Filter, Gate, Route};
 
-over_both! {
+over_all! {
     async fn a_call_that_outlives_its_timeout_is_answered_at_once_and_its_job_cancelled(door) {
         let stage = stage().await;
         // The answer does not wait for the cancel.
@@ -28,7 +28,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_call_that_times_out_while_its_create_hangs_is_answered_and_its_job_cancelled_once_it_exists(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::Body, Filter { route: Some(Route::CreateJob), ..Filter::default() });
@@ -45,7 +45,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_nobody_stops_is_stopped_by_its_lifetime(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -59,7 +59,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_read_that_nobody_stops_is_aborted_by_its_timeout_and_leaves_no_connection(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -76,7 +76,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn what_cannot_be_stopped_is_marked_and_the_words_say_until_when_it_runs(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -106,7 +106,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn what_cannot_be_stopped_and_ends_in_time_has_finished_before_the_cancel(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -123,7 +123,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_mark_that_fails_once_is_sent_again(door) {
         let stage = stage().await;
         stage.fake.fault(Route::Label, Fault::Status(503, None), Some(1));
@@ -141,7 +141,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_call_of_what_cannot_be_stopped_is_told_so_when_its_lifetime_is_over(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;

@@ -2,13 +2,13 @@
 
 use crate::{
     faults::{alarmed, cancel, requests, stage, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door},
 };
 use countermand_testkit::fake::{Event, Fault, Filter, Gate, Route};
 use serde_json::json;
 
-over_both! {
+over_all! {
     async fn a_cancel_answered_with_503_is_sent_again_and_stops_the_job(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::Status(503, None), Some(1));
@@ -25,7 +25,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_whose_answer_is_lost_is_settled_by_the_status_alone(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::ResetAfterCommit, Some(1));
@@ -41,7 +41,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_endpoint_that_hangs_makes_an_orphan_in_time_and_nothing_else_waits_for_it(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::HangBeforeCommit, Some(1));
@@ -66,7 +66,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_answered_with_404_409_or_410_is_a_receipt_and_the_status_tells_the_rest(door) {
         let stage = stage().await;
         let codes = [404_u16, 409, 410];
@@ -100,7 +100,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_of_a_job_that_has_just_finished_says_that_it_finished(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -148,19 +148,19 @@ async fn is_alarming_and_not_tried_fast(door: Door, code: u16) {
     assert_eq!(stage.agree().await.live, 1);
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_answered_with_401_is_an_orphan_at_once_and_an_alarm_without_fast_retries(door) {
         is_alarming_and_not_tried_fast(door, 401).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_answered_with_403_is_an_orphan_at_once_and_an_alarm_without_fast_retries(door) {
         is_alarming_and_not_tried_fast(door, 403).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_put_off_with_429_is_sent_again_when_the_upstream_said(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::Status(429, Some(2)), Some(1));

@@ -2,7 +2,7 @@
 
 use crate::{
     faults::{SHORT, cancel, fault_at, keys, requests, stage_with, success, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage, Times},
 };
 use countermand_testkit::fake::{Event, EventKind, Fault, Filter, Gate, Route};
@@ -25,7 +25,7 @@ fn missed_since(events: &[Event], at: f64) -> bool {
     events.iter().any(|event| event.at >= at && matches!(event.kind, EventKind::Listed { hits: 0, .. }))
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_arrives_after_its_connection_within_the_horizon_is_found_and_cancelled(door) {
         let stage = stage_with(Times { shield: "1s", horizon: "4s" }).await;
         let held = stage.fake.hold(Gate::Body, CREATES);
@@ -47,7 +47,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn no_create_is_called_off_before_a_look_up_that_was_sent_after_its_horizon(door) {
         let stage = stage_with(Times { shield: "1s", horizon: "2s" }).await;
         let held = stage.fake.hold(Gate::Body, CREATES);
@@ -70,7 +70,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_never_arrived_was_never_created_after_its_horizon(door) {
         let stage = stage_with(SHORT).await;
         stage.fake.fault(Route::CreateJob, Fault::HangBeforeCommit, Some(1));
@@ -90,7 +90,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_is_on_its_way_when_it_is_sent_again_is_one_job(door) {
         let stage = impatient().await;
         let held = stage.fake.hold(Gate::Body, CREATES);
@@ -112,7 +112,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_list_that_lags_behind_does_not_call_off_a_job_that_exists(door) {
         let stage = stage_with(SHORT).await;
         let held = stage.fake.hold(Gate::CreateCommitted, Filter::default());
@@ -135,7 +135,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn nothing_in_a_lagging_list_twice_is_never_created(door) {
         let stage = stage_with(SHORT).await;
         stage.fake.fault(Route::CreateJob, Fault::HangBeforeCommit, Some(1));
@@ -158,7 +158,7 @@ async fn impatient() -> Stage {
     Stage::with_config(SHORT, |config| config.replace("read_timeout: 20s", "read_timeout: 1s")).await
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_the_upstream_keeps_silent_about_is_not_started_a_second_time(door) {
         let stage = impatient().await;
         stage.fake.fault(Route::CreateJob, Fault::HangAfterCommit, Some(1));
@@ -173,7 +173,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_before_the_job_exists_cancels_it_once_it_does(door) {
         let stage = stage_with(Times::default()).await;
         let held = stage.fake.hold(Gate::Body, CREATES);
@@ -192,7 +192,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_while_the_job_is_queued_keeps_it_from_ever_running(door) {
         let stage = stage_with(Times::default()).await;
         let mut caller = Caller::at(door, &stage).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     faults::{SHORT, alarmed, cancel, error, keys, requests, stage, stage_with, success, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door},
 };
 use countermand_testkit::fake::{Fault, Filter, Gate, Route};
@@ -45,61 +45,61 @@ async fn is_found_and_cancelled(door: Door, fault: Fault) {
     caller.nothing_was_sent_for(&[1]).await;
 }
 
-over_both! {
+over_all! {
     async fn a_create_whose_answer_is_lost_after_a_cancel_is_found_by_its_key_and_cancelled(door) {
         is_found_and_cancelled(door, Fault::ResetAfterCommit).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_whose_answer_is_lost_is_sent_again_with_its_key_and_is_one_job(door) {
         goes_on_as_one_job(door, Fault::ResetAfterCommit).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_2xx_without_an_id_is_a_lost_create_and_the_job_is_found_and_cancelled(door) {
         is_found_and_cancelled(door, Fault::EmptyBody).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_2xx_without_an_id_is_a_lost_create_and_the_replay_tells_the_id(door) {
         goes_on_as_one_job(door, Fault::EmptyBody).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_answered_with_a_page_for_humans_is_found_and_cancelled(door) {
         is_found_and_cancelled(door, Fault::NotJson).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_answered_with_a_page_for_humans_goes_on_by_its_replay(door) {
         goes_on_as_one_job(door, Fault::NotJson).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_was_done_and_answered_with_500_is_found_and_cancelled(door) {
         is_found_and_cancelled(door, Fault::StatusAfterCommit(500)).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_was_done_and_answered_with_500_goes_on_as_one_job(door) {
         goes_on_as_one_job(door, Fault::StatusAfterCommit(500)).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_whose_answer_is_larger_than_max_bytes_goes_on_as_one_job(door) {
         goes_on_as_one_job(door, Fault::HugeBody(2 << 20)).await;
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_whose_answer_trickles_past_its_shield_is_found_and_cancelled(door) {
         let stage = stage_with(SHORT).await;
         let held = stage.fake.hold(Gate::ResponseHead, Filter { route: Some(Route::CreateJob), ..Filter::default() });
@@ -117,7 +117,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_left_neither_key_nor_id_behind_is_a_visible_orphan(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::CreateCommitted, Filter::default());
@@ -137,7 +137,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_call_whose_create_was_lost_for_good_is_told_that_it_may_run(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::ResetAfterCommit, Some(1));

@@ -2,7 +2,7 @@
 
 use crate::{
     faults::{cancel, error, keys, requests, stage, stage_with, success, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage, Times},
 };
 use countermand_testkit::fake::{Event, FakeUpstream, Fault, Filter, Gate, Route};
@@ -12,7 +12,7 @@ fn orders(events: &[Event]) -> usize {
     events.iter().filter(|event| event.is("order_committed")).count()
 }
 
-over_both! {
+over_all! {
     async fn an_order_is_carried_out_once_and_its_answer_is_the_result(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -25,7 +25,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_whose_answer_is_lost_is_unknown_until_its_replay_tells_and_is_one_order(door) {
         let stage = stage().await;
         stage.fake.fault(Route::Order, Fault::ResetAfterCommit, Some(1));
@@ -48,7 +48,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_that_was_done_and_answered_with_500_is_one_order(door) {
         let stage = stage().await;
         stage.fake.fault(Route::Order, Fault::StatusAfterCommit(500), Some(1));
@@ -62,7 +62,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_cancelled_before_its_answer_has_finished_before_the_cancel(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::OrderCommitted, Filter::default());
@@ -82,7 +82,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_cancelled_while_its_answer_is_lost_is_asked_for_with_its_key_and_is_one_order(door) {
         let stage = stage_with(Times { shield: "1s", horizon: "1s" }).await;
         let held = stage.fake.hold(Gate::OrderCommitted, Filter::default());
@@ -101,7 +101,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_that_is_refused_fails_and_there_is_none(door) {
         let stage = stage().await;
         stage.fake.fault(Route::Order, Fault::Status(422, None), None);
@@ -116,7 +116,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_whose_answer_is_too_large_was_carried_out_and_the_error_says_so(door) {
         let stage = stage().await;
         stage.fake.fault(Route::Order, Fault::HugeBody(2 << 20), None);
@@ -133,7 +133,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_order_that_leads_to_another_origin_is_not_sent_there(door) {
         let elsewhere = FakeUpstream::start().await;
         let stage = stage().await;
@@ -163,7 +163,7 @@ const RETURNABLE: &str = r#"
     compensate: [ { request: DELETE /rows, query: { tag: "${args.tag}" } } ]
 "#;
 
-over_both! {
+over_all! {
     async fn an_order_that_finished_before_its_cancel_is_taken_back_where_that_is_configured(door) {
         let stage = Stage::with_config(Times::default(), |config| config + RETURNABLE).await;
         let held = stage.fake.hold(Gate::OrderCommitted, Filter::default());

@@ -2,12 +2,12 @@
 
 use crate::{
     faults::{alarmed, cancel, error, keys, requests, stage, success, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage, Times},
 };
 use countermand_testkit::fake::{FakeUpstream, Fault, Route};
 
-over_both! {
+over_all! {
     async fn a_create_that_is_put_off_with_429_is_sent_again_with_its_key_when_the_upstream_said(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(429, Some(1)), Some(1));
@@ -25,7 +25,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_between_two_tries_of_a_create_ends_it_as_never_created(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(429, Some(60)), Some(1));
@@ -41,7 +41,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_is_refused_fails_at_once_and_nothing_runs_upstream(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(422, None), None);
@@ -57,7 +57,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_refused_for_its_credentials_says_which_and_is_loud(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(401, None), None);
@@ -72,7 +72,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_answered_with_503_is_sent_again_with_its_key(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(503, None), Some(1));
@@ -88,7 +88,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_upstream_that_only_answers_creates_with_503_fails_the_call_after_a_look_up(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(503, None), None);
@@ -104,7 +104,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_while_a_create_is_only_answered_with_503_ends_it_as_never_created(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CreateJob, Fault::Status(503, None), None);
@@ -119,7 +119,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_upstream_that_refuses_connections_fails_the_call_and_the_message_says_what_to_check(door) {
         let nobody = FakeUpstream::start().await;
         let (url, addr) = (nobody.base_url(), nobody.addr());
@@ -141,7 +141,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_create_that_is_sent_elsewhere_is_not_followed_and_the_message_says_so(door) {
         let elsewhere = FakeUpstream::start().await;
         let stage = stage().await;

@@ -2,12 +2,12 @@
 
 use crate::{
     faults::{alarmed, error, requests, stage, success, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door},
 };
 use countermand_testkit::fake::{EventKind, FakeUpstream, Fault, Filter, Gate, Route};
 
-over_both! {
+over_all! {
     async fn a_running_job_whose_id_vanishes_for_ten_seconds_is_an_orphan_and_the_call_fails_saying_so(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -36,7 +36,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_is_unknown_for_a_moment_is_not_lost(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -52,7 +52,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn status_reads_that_fail_are_repeated_and_the_call_gets_its_result(door) {
         let stage = stage().await;
         for fault in [Fault::Status(500, None), Fault::NotJson, Fault::HugeBody(2 << 20), Fault::ResetBeforeCommit] {
@@ -70,7 +70,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_does_not_wait_for_a_status_read_that_trickles(door) {
         let stage = stage().await;
         let polled = stage.fake.hold(Gate::ResponseHead, Filter { route: Some(Route::JobStatus), ..Filter::default() });
@@ -90,7 +90,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_does_not_wait_for_a_status_read_that_hangs(door) {
         let stage = stage().await;
         stage.fake.fault(Route::JobStatus, Fault::HangBeforeCommit, Some(1));
@@ -105,7 +105,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_status_or_a_cancel_that_leads_to_another_origin_is_not_followed(door) {
         let elsewhere = FakeUpstream::start().await;
         let stage = stage().await;
@@ -129,7 +129,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_cancelled_by_somebody_else_is_told_to_the_call_and_confirmed_first(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;

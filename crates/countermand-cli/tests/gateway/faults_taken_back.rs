@@ -2,12 +2,12 @@
 
 use crate::{
     faults::{alarmed, requests, stage, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door},
 };
 use countermand_testkit::fake::{Fault, Filter, Gate, Route};
 
-over_both! {
+over_all! {
     async fn a_cancelled_that_runs_on_is_found_by_reading_again_and_the_job_is_cancelled_anew(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::CancelledThenRunning, Some(1));
@@ -32,7 +32,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancelled_that_completes_is_reported_as_finished_and_not_as_stopped(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::CancelledThenDone, Some(1));
@@ -49,7 +49,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_that_is_ignored_is_repeated_without_a_storm_and_becomes_an_orphan(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::CancelIgnored, None);
@@ -72,7 +72,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_that_is_ignored_is_followed_by_the_forced_one(door) {
         let stage = stage().await;
         stage.fake.fault(Route::CancelJob, Fault::CancelIgnored, None);
@@ -88,7 +88,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_takes_its_time_to_stop_is_pending_until_it_has(door) {
         let stage = stage().await;
         stage.fake.set_cancel_delay(std::time::Duration::from_secs(2));
@@ -106,7 +106,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_vanishes_after_its_cancel_is_gone_only_when_that_has_lasted(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -130,7 +130,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_404_right_after_a_cancelled_confirms_it(door) {
         let stage = stage().await;
         let confirming = stage.fake.hold(Gate::Poll, Filter::default());

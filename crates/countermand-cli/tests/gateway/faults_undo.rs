@@ -2,7 +2,7 @@
 
 use crate::{
     faults::{alarmed, error, requests, stage, success, tag, told},
-    over_both,
+    over_all,
     stage::{Caller, Door},
 };
 use countermand_testkit::fake::{Event, Fault, Filter, Gate, Route};
@@ -12,7 +12,7 @@ fn first(events: &[Event], kind: &str) -> usize {
     events.iter().position(|event| event.is(kind)).unwrap_or_else(|| panic!("no {kind}"))
 }
 
-over_both! {
+over_all! {
     async fn after_a_stop_the_rows_are_deleted_and_the_words_say_undone(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -32,7 +32,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_undo_answered_with_500_is_pending_and_sent_again(door) {
         let stage = stage().await;
         stage.fake.fault(Route::DeleteRows, Fault::Status(500, None), Some(1));
@@ -55,7 +55,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_undo_that_is_refused_is_left_to_an_operator_visibly(door) {
         let stage = stage().await;
         stage.fake.fault(Route::DeleteRows, Fault::Status(403, None), None);
@@ -75,7 +75,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_undo_that_finds_nothing_any_more_is_done(door) {
         let stage = stage().await;
         stage.fake.fault(Route::DeleteRows, Fault::StatusAfterCommit(404), None);
@@ -90,7 +90,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_fails_is_undone_too_and_the_call_learns_why_it_failed(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -106,7 +106,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_job_that_completes_without_a_cancel_is_not_undone(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -121,7 +121,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn what_completed_before_its_cancel_is_undone_where_an_undo_is_given(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -140,7 +140,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn what_completed_before_its_cancel_is_kept_where_the_config_says_keep(door) {
         let stage = stage().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -159,7 +159,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn what_is_kept_when_it_completed_is_undone_when_it_was_stopped(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;

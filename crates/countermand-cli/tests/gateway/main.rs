@@ -24,5 +24,8 @@ mod faults_running;
 mod faults_order;
 mod faults_undo;
 mod faults_bounds;
+mod status;
 mod ends;
+mod sessions;
+mod reissue;
 mod commands;

@@ -1,7 +1,7 @@
 //! Where a cancel can come: before, while and after each request of a job. The cases are those of testing.md.
 
 use crate::{
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage},
 };
 use countermand_testkit::{
@@ -43,7 +43,7 @@ pub fn row_of<'a>(rows: &'a [Value], job: &str) -> &'a Value {
     rows.iter().find(|row| row["upstream_id"] == job).unwrap_or_else(|| panic!("no row of {job}: {rows:#?}"))
 }
 
-over_both! {
+over_all! {
     /// Case 12: wherever the create is, its job is cancelled by its id once that is known, and its rows are undone.
     async fn a_cancel_while_the_create_is_in_flight_cancels_the_job_by_its_id(door) {
         let stage = Stage::new().await;
@@ -86,7 +86,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 11: what a client wants, and wants again, and then an operator too, is sent once.
     async fn more_cancels_while_the_upstream_cancel_is_held_send_no_second_one(door) {
         let stage = Stage::new().await;
@@ -148,7 +148,7 @@ async fn a_double_cancel_sends_one_upstream_cancel_and_keeps_the_first_reason() 
     stage.finish(Caller::Stdio(Box::new(client)), &[1]).await;
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_between_two_polls_stops_the_job_and_only_confirming_reads_follow(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -166,7 +166,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 14: a poll that hangs does not keep the cancel waiting.
     async fn a_cancel_while_a_poll_is_in_flight_does_not_wait_for_it(door) {
         let stage = Stage::new().await;

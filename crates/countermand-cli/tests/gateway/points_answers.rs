@@ -1,7 +1,7 @@
 //! What a client is told: progress with the upstream's id first, results in their shape, and which operations they were.
 
 use crate::{
-    over_both,
+    over_all,
     points::{at, tag},
     stage::{Caller, Door, Stage},
 };
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const OPERATIONS: &str = "dev.countermand/operations";
 
-over_both! {
+over_all! {
     async fn the_first_progress_names_the_job_and_the_result_its_operation(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -46,7 +46,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn without_a_progress_token_nothing_is_told_and_the_status_tool_has_the_id_at_once(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -72,7 +72,7 @@ const TOOLS: &str = r#"
   label: { input: *input, upstream: reports, http: { request: PUT /label, effect: none } }
 "#;
 
-over_both! {
+over_all! {
     async fn an_object_is_structured_content_and_text_and_other_json_is_text(door) {
         let stage = Stage::with_more("", TOOLS).await;
         let mut caller = Caller::at(door, &stage).await;
@@ -100,7 +100,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_page_for_humans_is_text_and_an_empty_answer_is_none(door) {
         let stage = Stage::with_more("", TOOLS).await;
         let mut caller = Caller::at(door, &stage).await;
@@ -123,7 +123,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_answer_beyond_max_bytes_is_an_error_and_never_cut(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -149,7 +149,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_call_that_fails_says_what_happened_upstream_and_to_which_operation(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;

@@ -1,7 +1,7 @@
 //! Arguments are data: whatever they hold, it is what arrives, in its place and nowhere else.
 
 use crate::{
-    over_both,
+    over_all,
     points::{count, tag},
     stage::{Caller, Door, Stage},
 };
@@ -73,7 +73,7 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-over_both! {
+over_all! {
     async fn an_argument_in_the_path_is_one_segment_of_it(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -101,7 +101,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_argument_in_the_query_is_one_parameter(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -120,7 +120,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_argument_in_a_header_is_its_value_or_nothing_is_sent(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -147,7 +147,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_argument_in_a_body_is_one_value(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -168,7 +168,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_argument_keeps_its_json_type_in_a_body(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -183,7 +183,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// O: the undo of a job whose tag looks like another query deletes its own rows and no others.
     async fn a_hostile_argument_is_undone_as_what_it_is(door) {
         let stage = Stage::new().await;
@@ -208,7 +208,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn wrong_arguments_are_refused_before_anything_is_sent(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;

@@ -1,7 +1,7 @@
 //! Cancels before the upstream has seen anything of the request: cases 4 and 5.
 
 use crate::{
-    over_both,
+    over_all,
     points::{count, tag, until},
     stage::{Caller, Door, Stage},
 };
@@ -80,7 +80,7 @@ async fn http_calls_whose_client_is_gone_at_once_leave_nothing() {
     assert_eq!(count(&events, "slow_started"), count(&events, "slow_ended"), "none waits on");
 }
 
-over_both! {
+over_all! {
     /// Case 5: the connection is there, and the upstream does not look at it.
     async fn a_read_that_nobody_has_looked_at_is_aborted(door) {
         let stage = Stage::new().await;
@@ -137,7 +137,7 @@ pub fn connected(to: SocketAddr, states: &[&str]) -> bool {
 /// How `/proc/net/tcp` calls a connection that is being opened.
 const CONNECTING: &[&str] = &["02"];
 
-over_both! {
+over_all! {
     /// Case 5: the upstream accepts nothing.
     async fn a_read_that_is_still_connecting_is_given_up_at_once(door) {
         let deaf = Deaf::new();
@@ -157,7 +157,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 5: a create of which not one byte was written was never sent.
     async fn a_job_that_is_cancelled_while_its_create_connects_was_never_created(door) {
         let deaf = Deaf::new();
@@ -184,7 +184,7 @@ const NARROW_TOOLS: &str = "
   narrow_report: { input: *input, upstream: narrow, job: *job }
 ";
 
-over_both! {
+over_all! {
     /// Case 5: waiting for a pool slot.
     async fn a_read_that_waits_for_a_slot_is_cancelled_there_and_the_slot_is_not_lost(door) {
         let stage = Stage::with_more(NARROW, NARROW_TOOLS).await;
@@ -211,7 +211,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 5: a job that waits for a slot has a row, and nothing was sent for it.
     async fn a_job_that_waits_for_a_slot_was_never_created(door) {
         let stage = Stage::with_more(NARROW, NARROW_TOOLS).await;

@@ -1,7 +1,7 @@
 //! Cancels of a request whose body is half sent: case 6.
 
 use crate::{
-    over_both,
+    over_all,
     points::until,
     points_early::{bound, connected},
     stage::{Caller, Door, Stage},
@@ -49,7 +49,7 @@ async fn half_sent(listener: &TcpListener) -> (TcpStream, Vec<u8>) {
     (stream, received)
 }
 
-over_both! {
+over_all! {
     /// Case 6: hyper flushes a connection before it closes it, so a body that it was given whole would all be sent.
     async fn a_body_that_is_half_sent_is_not_sent_to_its_end(door) {
         let (listener, address) = short_of_breath();
@@ -68,7 +68,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 6, C: the upstream reads nothing more, ever.
     async fn a_half_sent_request_whose_upstream_hangs_does_not_keep_its_connection(door) {
         let (listener, address) = short_of_breath();

@@ -1,7 +1,7 @@
 //! Cancels of requests that only read: leaving them closes the connection upstream, and there is no row.
 
 use crate::{
-    over_both,
+    over_all,
     points::{at, tag, until},
     stage::{Caller, Door, Stage},
 };
@@ -17,7 +17,7 @@ fn aborted(events: &[Event]) -> Vec<String> {
     events.iter().filter_map(target).collect()
 }
 
-over_both! {
+over_all! {
     /// Case 7.
     async fn a_read_whose_response_is_held_is_aborted_upstream_and_nothing_is_answered(door) {
         let stage = Stage::new().await;
@@ -33,7 +33,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 7, O.
     async fn a_cancel_of_one_read_leaves_the_others_alone(door) {
         let stage = Stage::new().await;
@@ -55,7 +55,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 8.
     async fn a_read_whose_body_is_streaming_is_aborted_upstream(door) {
         let stage = Stage::new().await;
@@ -73,7 +73,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 8.
     async fn a_read_that_lacks_its_last_byte_is_aborted_upstream(door) {
         let stage = Stage::new().await;
@@ -90,7 +90,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 9.
     async fn a_cancel_together_with_the_last_byte_leaves_one_answer_or_none(door) {
         const ROUNDS: u64 = 24;
@@ -122,7 +122,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 10.
     async fn a_cancel_after_a_read_was_answered_is_ignored(door) {
         let stage = Stage::new().await;
@@ -137,7 +137,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// C: of twenty aborted reads not one descriptor stays behind.
     async fn the_connections_of_aborted_reads_are_closed(door) {
         const READS: usize = 20;

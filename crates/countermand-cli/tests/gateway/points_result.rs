@@ -1,7 +1,7 @@
 //! Cancels at the end of a job, around its answer: cases 9, 10, 15 and 18, and what is told of it afterwards.
 
 use crate::{
-    over_both,
+    over_all,
     points::{at, count, row_of, tag},
     stage::{Caller, Door, Stage},
 };
@@ -12,7 +12,7 @@ use countermand_testkit::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-over_both! {
+over_all! {
     /// Case 15: the job is done, so there is nothing to cancel, and its result is not read to the end.
     async fn a_cancel_while_the_result_is_fetched_sends_no_cancel_and_no_answer(door) {
         let stage = Stage::new().await;
@@ -41,7 +41,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 15, with something to undo: finished before the cancel, and undone because of it.
     async fn a_cancel_while_the_result_is_fetched_undoes_what_the_job_has_done(door) {
         let stage = Stage::new().await;
@@ -61,7 +61,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 9 of a job: the result's last byte and the cancel.
     async fn a_cancel_together_with_the_last_byte_of_the_result_leaves_one_answer_or_none(door) {
         const ROUNDS: usize = 8;
@@ -97,7 +97,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     /// Case 10.
     async fn a_cancel_after_a_job_was_answered_is_ignored(door) {
         let stage = Stage::new().await;
@@ -169,7 +169,7 @@ async fn nothing_is_written_to_a_stream_that_its_client_has_left() {
     stage.finish(Caller::Http(Box::new(gateway)), &[1]).await;
 }
 
-over_both! {
+over_all! {
     /// What a client is told of a call that it has left: the truth, in its own words.
     async fn a_cancelled_call_is_told_by_cancellation_status(door) {
         let stage = Stage::new().await;

@@ -150,6 +150,16 @@ impl Stage {
         Self::with_config(times, |config| config).await
     }
 
+    /// A stage for a test in which the gateway dies: in a session too the client that is gone by then has cancelled, as
+    /// elsewhere, and no grace is waited for.
+    pub async fn without_grace(door: Door, times: Times) -> Self {
+        Self::with_config(times, |config| match door {
+            Door::Session => config.replace("tools:\n", "defaults: { on_disconnect: cancel }\ntools:\n"),
+            Door::Stdio | Door::Http => config,
+        })
+        .await
+    }
+
     /// A stage whose config is changed, or added to, at its end: `tools` comes last.
     pub async fn with_config(times: Times, edit: impl FnOnce(String) -> String) -> Self {
         countermand_runs();
@@ -449,17 +459,83 @@ pub fn signal(pid: Option<u32>, name: &str) {
     assert!(sent.success());
 }
 
-/// Which transport a test goes over.
+/// Which way a test's calls go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Stdio,
+    /// HTTP of 2026-07-28.
     Http,
+    /// HTTP in a session of 2025-11-25.
+    Session,
 }
 
-/// A client of a gateway over either transport. Over HTTP the cancel is the close of the response stream.
+/// A client of a gateway. Over HTTP of 2026 the cancel is the close of the response stream; elsewhere a notification.
 pub enum Caller {
     Stdio(Box<StdioClient>),
     Http(Box<Gateway>),
+    Session(Box<Gateway>, Session),
+}
+
+/// A session that was begun.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub client: HttpClient,
+    pub id: String,
+    pub revision: &'static str,
+}
+
+impl Session {
+    /// Begins one.
+    pub async fn open(client: &HttpClient, revision: &'static str) -> Self {
+        let hello = message::request(
+            "initialize",
+            "initialize",
+            json!({
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": { "name": "raw", "version": "1" },
+            }),
+        );
+        let mut exchange = client.post(&[], hello.to_string().as_bytes()).await;
+        let head = exchange.head().await;
+        let answer = exchange.response().await;
+        assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
+        let id = head.header("mcp-session-id").expect("a session id").to_owned();
+        let session = Self { client: client.clone(), id, revision };
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(session.send(&initialized).await.head().await.status, 202);
+        session
+    }
+
+    /// Sends a message of the session.
+    pub async fn send(&self, message: &Value) -> Exchange {
+        self.client.in_session(Some(&self.id), self.revision, message).await
+    }
+
+    /// Cancels a call.
+    pub async fn cancel(&self, id: &Value, reason: Option<&str>) {
+        let head = self.send(&message::cancelled(id.clone(), reason)).await.head().await;
+        assert_eq!(head.status, 202);
+    }
+
+    /// GET: with a last event, the rest of that response.
+    pub async fn get(&self, last: Option<&str>) -> Exchange {
+        let mut headers = vec![("MCP-Protocol-Version", self.revision), ("Mcp-Session-Id", self.id.as_str())];
+        headers.extend(last.map(|last| ("Last-Event-ID", last)));
+        self.client.bodiless("GET", &headers).await
+    }
+
+    /// DELETE: ends the session.
+    pub async fn delete(&self) {
+        let headers = [("MCP-Protocol-Version", self.revision), ("Mcp-Session-Id", self.id.as_str())];
+        let head = self.client.bodiless("DELETE", &headers).await.head().await;
+        assert_eq!(head.status, 204);
+    }
+
+    /// Everything written so far has been read.
+    pub async fn barrier(&self) {
+        self.send(&message::request("barrier", "ping", json!({}))).await.response().await;
+    }
 }
 
 /// A call in flight.
@@ -473,32 +549,31 @@ impl Caller {
         match door {
             Door::Stdio => Self::Stdio(Box::new(stage.stdio().await)),
             Door::Http => Self::Http(Box::new(stage.http().await)),
+            Door::Session => {
+                let gateway = stage.http().await;
+                let session = Session::open(&gateway.client, "2025-11-25").await;
+                Self::Session(Box::new(gateway), session)
+            }
         }
     }
 
     /// What the ledger calls a cancel of this transport's client.
     pub fn cause(&self) -> &'static str {
         match self {
-            Self::Stdio(_) => "client_cancelled",
+            Self::Stdio(_) | Self::Session(..) => "client_cancelled",
             Self::Http(_) => "client_disconnected",
         }
     }
 
     pub async fn call(&mut self, id: u64, tool: &str, arguments: Value) -> Pending {
-        let exchange = match self {
-            Self::Stdio(client) => {
-                client.send(&message::call(id, tool, arguments)).await;
-                None
-            }
-            Self::Http(gateway) => Some(gateway.client.call(id, tool, arguments).await),
-        };
-        Pending { id: json!(id), exchange }
+        self.send(message::call(id, tool, arguments)).await
     }
 
     pub async fn cancel(&mut self, pending: Pending) {
         match self {
             Self::Stdio(client) => client.send(&message::cancelled(pending.id, Some("enough"))).await,
             Self::Http(_) => drop(pending.exchange),
+            Self::Session(_, session) => session.cancel(&pending.id, Some("enough")).await,
         }
     }
 
@@ -510,15 +585,19 @@ impl Caller {
                 None
             }
             Self::Http(gateway) => Some(gateway.client.request(&call).await),
+            Self::Session(_, session) => Some(session.send(&call).await),
         };
         Pending { id: call["id"].clone(), exchange }
     }
 
-    /// Cancels a call and goes on listening where that can be done: over HTTP the sending side alone is closed, which is
-    /// the same to a server, and the rest is read to its end. It must hold no answer.
+    /// Cancels a call and goes on listening where that can be done: over HTTP of 2026 the sending side alone is closed,
+    /// which is the same to a server, and the rest is read to its end. It must hold no answer.
     pub async fn cancel_and_listen(&mut self, pending: Pending) {
         let Pending { id, exchange } = pending;
         if let Some(mut exchange) = exchange {
+            if let Self::Session(_, session) = self {
+                session.cancel(&id, Some("enough")).await;
+            }
             exchange.half_close().await;
             let rest = String::from_utf8_lossy(&exchange.read_to_end().await).into_owned();
             assert!(
@@ -536,8 +615,8 @@ impl Caller {
         loop {
             let message = match (&mut *self, &mut pending.exchange) {
                 (Self::Stdio(client), _) => client.next().await,
-                (Self::Http(_), Some(exchange)) => exchange.message().await,
-                (Self::Http(_), None) => panic!("the call was closed"),
+                (_, Some(exchange)) => exchange.message().await,
+                (_, None) => panic!("the call was closed"),
             };
             let message = message.unwrap_or_else(|| panic!("it ended without an answer: {all:#?}"));
             let is_the_answer = message["id"] == pending.id && message.get("method").is_none();
@@ -557,11 +636,7 @@ impl Caller {
 
     /// How many descriptors the gateway has open.
     pub fn descriptors(&self) -> usize {
-        let pid = match self {
-            Self::Stdio(client) => client.pid(),
-            Self::Http(gateway) => gateway.process.id(),
-        };
-        std::fs::read_dir(format!("/proc/{}/fd", pid.unwrap())).unwrap().count()
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
     /// Ends the gateway in good order: whatever it has not said by then, it never will. What was not read is returned;
@@ -574,7 +649,7 @@ impl Caller {
                 assert!(client.exit().await.success());
                 rest
             }
-            Self::Http(mut gateway) => {
+            Self::Http(mut gateway) | Self::Session(mut gateway, _) => {
                 gateway.terminate();
                 let ended = tokio::time::timeout(Duration::from_secs(30), gateway.process.wait()).await;
                 assert!(ended.expect("the gateway ends within its grace").unwrap().success());
@@ -587,8 +662,8 @@ impl Caller {
     pub async fn answer(&mut self, pending: &mut Pending) -> Value {
         let message = match (self, &mut pending.exchange) {
             (Self::Stdio(client), _) => client.response(&pending.id).await,
-            (Self::Http(_), Some(exchange)) => exchange.response().await,
-            (Self::Http(_), None) => panic!("the call was closed"),
+            (_, Some(exchange)) => exchange.response().await,
+            (_, None) => panic!("the call was closed"),
         };
         assert_eq!(message["id"], pending.id);
         message["result"].clone()
@@ -599,6 +674,7 @@ impl Caller {
         match self {
             Self::Stdio(client) => client.barrier().await,
             Self::Http(gateway) => gateway.client.barrier().await,
+            Self::Session(_, session) => session.barrier().await,
         }
     }
 
@@ -608,11 +684,17 @@ impl Caller {
         self.answer(&mut pending).await["structuredContent"].clone()
     }
 
+    /// Asks the gateway what it says of one operation.
+    pub async fn status_of(&mut self, id: &Value) -> Value {
+        let mut pending = self.call(999_998, "cancellation_status", json!({ "operation": id })).await;
+        self.answer(&mut pending).await["structuredContent"].clone()
+    }
+
     /// What the gateway has written to stderr so far.
     pub fn logs(&self) -> String {
         match self {
             Self::Stdio(client) => client.stderr(),
-            Self::Http(gateway) => gateway.logs(),
+            Self::Http(gateway) | Self::Session(gateway, _) => gateway.logs(),
         }
     }
 
@@ -620,7 +702,7 @@ impl Caller {
     pub fn pid(&self) -> u32 {
         let pid = match self {
             Self::Stdio(client) => client.pid(),
-            Self::Http(gateway) => gateway.process.id(),
+            Self::Http(gateway) | Self::Session(gateway, _) => gateway.process.id(),
         };
         pid.expect("the gateway runs")
     }
@@ -629,7 +711,7 @@ impl Caller {
     pub async fn kill(&mut self) {
         match self {
             Self::Stdio(client) => client.kill().await,
-            Self::Http(gateway) => gateway.kill().await,
+            Self::Http(gateway) | Self::Session(gateway, _) => gateway.kill().await,
         }
     }
 
@@ -637,7 +719,7 @@ impl Caller {
     pub async fn ended(&mut self) -> String {
         let (status, said) = match self {
             Self::Stdio(client) => (client.exit().await, client.stderr_to_end().await),
-            Self::Http(gateway) => gateway.exit().await,
+            Self::Http(gateway) | Self::Session(gateway, _) => gateway.exit().await,
         };
         assert_eq!(status.code(), Some(0), "{said}");
         said
@@ -660,9 +742,9 @@ impl Caller {
     }
 }
 
-/// The same test over both transports.
+/// The same test over every transport and kind of session.
 #[macro_export]
-macro_rules! over_both {
+macro_rules! over_all {
     ($(#[doc = $doc:literal])* async fn $name:ident($door:ident) $body:block) => {
         mod $name {
             use super::*;
@@ -677,6 +759,11 @@ macro_rules! over_both {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn over_http() {
                 run(Door::Http).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn in_a_session() {
+                run(Door::Session).await;
             }
         }
     };

@@ -35,6 +35,8 @@ pub(super) fn ended(life: &mut Life, event: Event) -> Legal {
             }
             Ok(())
         }
+        // It has its answer.
+        Event::ClientLeft { .. } if life.row.delivered_at.is_some() => run::again(life),
         Event::ClientLeft { cause } => {
             client_left(life, cause, |_| ());
             if !confirming {
@@ -42,11 +44,7 @@ pub(super) fn ended(life: &mut Life, event: Event) -> Legal {
             }
             Ok(())
         }
-        Event::ClientReturned => {
-            life.persist = true;
-            life.row.disconnect_at = None;
-            Ok(())
-        }
+        Event::ClientReturned => life.client_returned(),
         _ => Err(Illegal),
     }
 }

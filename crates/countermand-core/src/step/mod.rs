@@ -14,6 +14,7 @@ use crate::{
     Cause, due,
     event::{Alarm, Effect, Event, IllegalEvent},
     phase::{Desired, Outcome, Phase},
+    policy::OnDisconnect,
     row::{Row, Turn},
     schedule,
     time::{Now, Timestamp},
@@ -122,14 +123,18 @@ impl Life {
         let at = self.at();
         self.persist = true;
         self.row.awaited = false;
+        self.row.disconnect_at = None;
         self.row.delivered_at.get_or_insert(at);
     }
 
-    /// Its client is back within its grace.
+    /// Its client is back, or another of its kind has come. What is to be cancelled still is; nobody waits for an
+    /// orphan, whose callers are told at once, nor for what was delivered.
     fn client_returned(&mut self) -> Legal {
         self.persist = true;
-        self.row.disconnect_at = None;
-        self.row.awaited = true;
+        if !self.row.cancel_wanted() {
+            self.row.disconnect_at = None;
+            self.row.awaited |= self.row.phase != Phase::Orphaned && self.row.delivered_at.is_none();
+        }
         Ok(())
     }
 
@@ -228,18 +233,18 @@ impl Life {
 
 /// What a client's leaving means before the end.
 fn client_left(life: &mut Life, cause: Cause, cancel: fn(&mut Life)) {
-    use crate::policy::OnDisconnect;
     life.persist = true;
     match life.row.on_disconnect {
-        OnDisconnect::Cancel => {
+        how if how.cancels_at_once(cause) => {
             life.row.awaited = false;
             life.want_cancel(cause, None);
             cancel(life);
         }
-        OnDisconnect::Grace(grace) => {
+        OnDisconnect::Grace(grace) if !life.row.cancel_wanted() => {
             let at = life.at();
             life.row.disconnect_at.get_or_insert(at + grace);
         }
         OnDisconnect::Detach => life.row.awaited = false,
+        OnDisconnect::Cancel | OnDisconnect::Grace(_) => {}
     }
 }

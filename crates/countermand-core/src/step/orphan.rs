@@ -1,6 +1,6 @@
 //! Orphans go on with what they owed; an operator's word ends what we could not.
 
-use super::{Illegal, Legal, Life};
+use super::{Illegal, Legal, Life, run};
 use crate::{event::Event, phase::Phase, row::Turn};
 
 /// An orphan keeps doing what it owed. It leaves when the debt is paid, or when it is learnt
@@ -37,6 +37,7 @@ pub(super) fn awaiting_operator(life: &mut Life, event: &Event) -> Legal {
             life.row.awaited = false;
             Ok(())
         }
+        Event::ClientReturned => run::again(life),
         Event::Delivered => {
             life.delivered();
             Ok(())

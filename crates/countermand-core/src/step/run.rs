@@ -78,7 +78,7 @@ pub(super) fn draining(life: &mut Life, event: Event) -> Legal {
             marked(life, answer);
             Ok(())
         }
-        Event::CancelWanted { .. } | Event::ClientLeft { .. } => again(life),
+        Event::CancelWanted { .. } | Event::ClientLeft { .. } | Event::ClientReturned => again(life),
         _ => Err(Illegal),
     }
 }

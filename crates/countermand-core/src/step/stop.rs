@@ -23,7 +23,7 @@ pub(super) fn stopping(life: &mut Life, phase: Phase, event: Event) -> Legal {
             status(life, phase, answer);
             Ok(())
         }
-        Event::CancelWanted { .. } | Event::ClientLeft { .. } => run::again(life),
+        Event::CancelWanted { .. } | Event::ClientLeft { .. } | Event::ClientReturned => run::again(life),
         _ => Err(Illegal),
     }
 }

@@ -106,7 +106,7 @@ fn a_cancel_after_the_delivery_is_ignored() {
 fn a_client_that_leaves_before_its_answer_is_a_cancel_by_its_policy() {
     let end = |policy| Op::of(self::policy(), policy).running().on(ended(End::Completed));
     let op = end(OnDisconnect::Cancel).on(left()).is(Phase::Completed);
-    assert_eq!(op.row.cause, Some(Cause::SessionEnded));
+    assert_eq!(op.row.cause, Some(Cause::ClientDisconnected));
     let op = end(OnDisconnect::Detach).on(left()).is(Phase::Completed);
     assert_eq!(op.row.desired, Desired::Run);
     let op = end(OnDisconnect::Grace(secs(30))).on(left()).is(Phase::Ended);

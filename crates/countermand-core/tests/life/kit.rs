@@ -319,7 +319,11 @@ pub(crate) fn cancel_by(cause: Cause) -> Event {
 }
 
 pub(crate) fn left() -> Event {
-    Event::ClientLeft { cause: Cause::SessionEnded }
+    left_by(Cause::ClientDisconnected)
+}
+
+pub(crate) fn left_by(cause: Cause) -> Event {
+    Event::ClientLeft { cause }
 }
 
 pub(crate) fn taken_over() -> Event {

@@ -105,18 +105,18 @@ unknown, replay: create_started find_answered cancel_wanted client_left client_r
 unknown, replaying: create_answered find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
 unknown, find: find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
 running: status_answered cancel_wanted client_left client_returned taken_over time_passed
-cancel_requested: status_answered cancel_answered cancel_wanted client_left taken_over time_passed
-cancelling: status_answered cancel_answered cancel_wanted client_left taken_over time_passed
-draining: status_answered cancel_wanted client_left taken_over time_passed resolved
-draining, mark: status_answered mark_answered cancel_wanted client_left taken_over time_passed resolved
+cancel_requested: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed
+cancelling: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed
+draining: status_answered cancel_wanted client_left client_returned taken_over time_passed resolved
+draining, mark: status_answered mark_answered cancel_wanted client_left client_returned taken_over time_passed resolved
 ended: cancel_wanted client_left client_returned delivered taken_over time_passed
 ended, confirming: status_answered cancel_wanted client_left client_returned delivered taken_over time_passed
 compensating: undo_answered cancel_wanted client_left client_returned delivered taken_over time_passed
 orphaned, unknown: find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
 orphaned, running: status_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-orphaned, cancel_requested: status_answered cancel_answered cancel_wanted client_left taken_over time_passed resolved
-orphaned, cancelling: status_answered cancel_answered cancel_wanted client_left taken_over time_passed resolved
-orphaned, draining: status_answered cancel_wanted client_left taken_over time_passed resolved
+orphaned, cancel_requested: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed resolved
+orphaned, cancelling: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed resolved
+orphaned, draining: status_answered cancel_wanted client_left client_returned taken_over time_passed resolved
 orphaned, ended: status_answered cancel_wanted client_left client_returned delivered taken_over time_passed resolved
 completed:
 failed:
@@ -125,6 +125,6 @@ never_created:
 compensated:
 unverified:
 resolved:
-needs_intervention: cancel_wanted client_left delivered taken_over resolved retry_wanted
-compensation_failed: cancel_wanted client_left delivered taken_over resolved retry_wanted
+needs_intervention: cancel_wanted client_left client_returned delivered taken_over resolved retry_wanted
+compensation_failed: cancel_wanted client_left client_returned delivered taken_over resolved retry_wanted
 ";

@@ -2,8 +2,8 @@
 
 use crate::kit::*;
 use countermand_core::{
-    Phase, Policy,
-    event::End,
+    Cause, OnDisconnect, Phase, Policy,
+    event::{End, Event},
     words::{Said, describe},
 };
 
@@ -43,4 +43,29 @@ fn only_the_phase_cancelled_is_called_stopped() {
         op.row.phase = phase;
         assert_eq!(describe(&op.row) == Said::Stopped, phase == Phase::Cancelled, "{phase}");
     }
+}
+
+#[test]
+fn what_runs_on_without_its_client_says_until_when() {
+    let away = Said::ClientAway { until: START + secs(30) };
+    let grace = || Op::of(policy(), OnDisconnect::Grace(secs(30)));
+    for op in [grace(), grace().dispatched(), grace().running()] {
+        assert_eq!(describe(&op.row), Said::Running);
+        let op = op.on(left());
+        assert_eq!(describe(&op.row), away, "in `{}`", op.row.phase);
+        assert_eq!(describe(&op.on(Event::ClientReturned).row), Said::Running);
+    }
+    assert_eq!(describe(&grace().unknown().on(left()).row), Said::Unclear, "nobody knows whether it runs");
+    let over = grace().running().on(left()).time_passes(secs(30));
+    assert_eq!(describe(&over.row), Said::CancelPending);
+    assert_eq!(describe(&grace().running().on(left()).on(ended(End::Completed)).row), Said::Finished);
+
+    let detached = Said::Detached { ends_by: START + secs(3600) };
+    let op = Op::of(policy(), OnDisconnect::Detach).running();
+    assert_eq!(describe(&op.row), Said::Running, "its client waits");
+    let op = op.on(left_by(Cause::SessionEnded));
+    assert_eq!(describe(&op.row), detached);
+    assert_eq!(describe(&op.clone().on(taken_over()).row), detached);
+    assert_eq!(describe(&op.clone().on(Event::ClientReturned).row), Said::Running);
+    assert_eq!(describe(&op.on(cancel()).row), Said::CancelPending);
 }

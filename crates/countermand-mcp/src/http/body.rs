@@ -205,7 +205,7 @@ impl Outlet {
         let delivery = match settled {
             Ok(()) => Delivery::Sent,
             Err(cause) => {
-                state.end.get_or_insert(self.silent_end());
+                self.end_silently(&mut state);
                 Delivery::Suppressed(cause)
             }
         };
@@ -216,16 +216,16 @@ impl Outlet {
     /// Ends the response without an answer: nothing more is sent, and what has not been read is forgotten.
     pub(super) fn abort(&self) {
         let mut state = self.lock();
-        if state.end.is_none() {
-            state.events.clear();
-            state.end = Some(self.silent_end());
-        }
+        self.end_silently(&mut state);
         wake(state);
     }
 
     /// A session's stream comes to its end; any other is broken off.
-    fn silent_end(&self) -> End {
-        if self.keeping.is_some() { End::Closed } else { End::Aborted }
+    fn end_silently(&self, state: &mut State) {
+        if state.end.is_none() {
+            state.events.clear();
+            state.end = Some(if self.keeping.is_some() { End::Closed } else { End::Aborted });
+        }
     }
 
     /// Sends a sign of life, unless one is still waiting to be read.

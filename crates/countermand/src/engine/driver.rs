@@ -5,10 +5,12 @@
 
 use super::{
     Inner, Performer, View,
+    audience::{Audience, Said, may_join},
     flight::{Flight, Landed},
+    operation::{Joined, Word},
 };
 use countermand_core::{
-    Phase, Row, Timestamp, Turn,
+    Cause, Phase, Row, Timestamp, Turn,
     due::{self, Due},
     event::{Alarm, CreateAnswer, Effect, Event, Trouble},
     ports::{Entry, LedgerError, Payload},
@@ -30,7 +32,9 @@ pub(super) struct Driver {
     inner: Arc<Inner>,
     row: Row,
     performer: Performer,
-    inbox: mpsc::UnboundedReceiver<Event>,
+    /// The calls that it serves.
+    audience: Audience,
+    inbox: mpsc::UnboundedReceiver<Word>,
     view: watch::Sender<View>,
     flight: Option<Flight>,
     progress: Option<f64>,
@@ -63,7 +67,7 @@ impl Drop for Driver {
 /// What woke the driver.
 enum Woke {
     Stop,
-    Told(Event),
+    Told(Word),
     Landed(Landed),
     Time,
 }
@@ -73,7 +77,8 @@ impl Driver {
         inner: Arc<Inner>,
         row: Row,
         performer: Performer,
-        inbox: mpsc::UnboundedReceiver<Event>,
+        audience: Audience,
+        inbox: mpsc::UnboundedReceiver<Word>,
         view: watch::Sender<View>,
     ) -> Self {
         let stored_epoch = row.epoch;
@@ -81,6 +86,7 @@ impl Driver {
             inner,
             row,
             performer,
+            audience,
             inbox,
             view,
             flight: None,
@@ -96,15 +102,15 @@ impl Driver {
 
     pub(super) async fn run(mut self) {
         // What was told with the row comes before anything that is due in it: a takeover, a cancel.
-        while let Ok(event) = self.inbox.try_recv() {
-            self.apply(event).await;
+        while let Ok(word) = self.inbox.try_recv() {
+            self.hear(word).await;
         }
         while !self.is_done() {
             self.launch();
             let woke = self.wait().await;
             match woke {
                 Woke::Stop => break,
-                Woke::Told(event) => self.apply(event).await,
+                Woke::Told(word) => self.hear(word).await,
                 Woke::Landed(landed) => self.land(landed).await,
                 Woke::Time => self.time().await,
             }
@@ -181,7 +187,7 @@ impl Driver {
         tokio::select! {
             biased;
             () = self.inner.stop.cancelled() => Woke::Stop,
-            Some(event) = self.inbox.recv() => Woke::Told(event),
+            Some(word) = self.inbox.recv() => Woke::Told(word),
             landed = landed => Woke::Landed(landed),
             () = timer => Woke::Time,
         }
@@ -211,6 +217,36 @@ impl Driver {
         {
             flight.shield_until = None;
             flight.abort();
+        }
+    }
+
+    /// What was said, one word after the other: so whoever wants to join meets the row as the words before left it.
+    async fn hear(&mut self, word: Word) {
+        match word {
+            Word::Happened(event) => self.apply(event).await,
+            Word::Said(member, said) => {
+                if let Some(event) = self.audience.hear(member, said) {
+                    self.apply(event).await;
+                }
+            }
+            Word::Join(reply) => {
+                if self.fenced || !may_join(&self.row) {
+                    return;
+                }
+                let (member, event) = self.audience.join();
+                if let Some(event) = event {
+                    self.apply(event).await;
+                }
+                let joined = Joined { member, row: self.view.borrow().row.clone() };
+                if reply.send(joined).is_err()
+                    && let Some(event) = self.audience.hear(member, Said::Left(Cause::ClientDisconnected))
+                {
+                    self.apply(event).await;
+                }
+            }
+            Word::Hear(reply) => {
+                let _gone = reply.send(self.row.cancel_wanted());
+            }
         }
     }
 

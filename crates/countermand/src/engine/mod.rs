@@ -4,21 +4,27 @@
 //! future. What a driver does next it reads off the row, so that the reconciler, which knows
 //! nothing but the ledger, takes the same road after a crash.
 
+mod attach;
+mod audience;
 mod driver;
 mod flight;
 mod operation;
 mod reconciler;
 mod shutdown;
+mod start;
 
 pub use operation::{Operation, View};
 pub use shutdown::Left;
+pub use start::StartError;
 
+use audience::Audience;
 use countermand_core::{
-    Cause, OnDisconnect, OperationId, Owner, Row,
+    Cause, Identity, OnDisconnect, OperationId, Owner, Row,
     event::Event,
-    ports::{Clock, Definition, Entry, Ledger, LedgerError, Query, Upstream},
+    ports::{Clock, Definition, Ledger, LedgerError, Query, Upstream},
 };
 use driver::Driver;
+use operation::{Line, Word};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -80,10 +86,12 @@ pub(crate) struct Inner {
 #[derive(Default)]
 struct State {
     shutting_down: bool,
-    live: HashMap<OperationId, Live>,
+    live: HashMap<OperationId, Line>,
     /// Operations on their way from the ledger's insert to their driver, and what was said to them meanwhile. Their rows
     /// can be read already, and look as if nobody drove them.
     starting: HashMap<OperationId, Vec<Event>>,
+    /// Calls that look for an identical one and else start anew: one at a time of each kind.
+    reserved: HashMap<Identity, Arc<tokio::sync::Mutex<()>>>,
     defined: HashMap<countermand_core::DefinitionHash, Performer>,
     lanes: HashMap<String, Lanes>,
 }
@@ -95,31 +103,11 @@ struct Lanes {
     stops: Arc<Semaphore>,
 }
 
-/// A driven operation, as others reach it.
-struct Live {
-    events: mpsc::UnboundedSender<Event>,
-    view: watch::Receiver<View>,
-}
-
 /// What performs one definition's requests, and how many of them at once.
 #[derive(Clone)]
 struct Performer {
     upstream: Arc<dyn Upstream>,
     lanes: Lanes,
-}
-
-/// Why an operation could not be started. Nothing was sent.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The ledger could not record it.
-    #[error("failed to record the operation, so nothing was sent upstream: {0}")]
-    Ledger(#[from] LedgerError),
-    /// We are going down.
-    #[error("failed to start the operation: the gateway is shutting down; call again elsewhere or later")]
-    ShuttingDown,
-    /// Its definition cannot be performed here.
-    #[error("failed to start the operation: {0}")]
-    Definition(String),
 }
 
 impl Engine {
@@ -157,50 +145,6 @@ impl Engine {
         self.inner.clock.now().at
     }
 
-    /// Records an operation and starts to drive it. The row is durable when this returns, and
-    /// nothing has been sent. `upstream` performs its requests in this process instead of the definition's own
-    /// performer: for a create that needs arguments which the row must not keep.
-    ///
-    /// # Errors
-    /// [`StartError`]: nothing was sent, and nothing will be.
-    ///
-    /// # Cancel safety
-    /// If this future is dropped, the row may have been written; the reconciler then ends it as
-    /// never created once the process restarts, for nobody drives it. Await it in a task of its own.
-    pub async fn start(
-        &self,
-        row: Row,
-        definition: &Definition,
-        upstream: Option<Arc<dyn Upstream>>,
-    ) -> Result<Operation, StartError> {
-        if self.inner.lock().shutting_down {
-            return Err(StartError::ShuttingDown);
-        }
-        let mut performer = match self.inner.known(&definition.hash) {
-            Some(performer) => performer,
-            None => {
-                self.inner.ledger.define(definition.clone()).await?;
-                self.inner.performer(definition).map_err(StartError::Definition)?
-            }
-        };
-        performer.upstream = upstream.unwrap_or(performer.upstream);
-        let entry = Entry {
-            at: row.created_at,
-            event: "intended".to_owned(),
-            phase: row.phase,
-            note: Some(row.tool.clone()),
-        };
-        let id = row.id;
-        self.inner.lock().starting.insert(id, Vec::new());
-        match self.inner.ledger.insert(row, entry).await {
-            Ok(row) => self.inner.begin(row, performer).ok_or(StartError::ShuttingDown),
-            Err(error) => {
-                self.inner.lock().starting.remove(&id);
-                Err(error.into())
-            }
-        }
-    }
-
     /// Tells whoever drives the operation that something happened to it, and starts to drive it
     /// where nobody does.
     ///
@@ -211,7 +155,7 @@ impl Engine {
             return Ok(());
         }
         let row = self.inner.ledger.get(id).await?;
-        self.adopt(row, Some(event)).await
+        self.adopt(row, Some(Word::Happened(event))).await.map(drop)
     }
 
     /// Cancels an operation.
@@ -240,10 +184,11 @@ impl Engine {
         self.inner.ledger.list(query).await
     }
 
-    /// Drives a row of the ledger that nobody drives; takes it over first where it is another incarnation's.
-    async fn adopt(&self, row: Row, event: Option<Event>) -> Result<(), LedgerError> {
+    /// Drives a row of the ledger that nobody drives; takes it over first where it is another incarnation's. The way
+    /// to its driver, where it has one then.
+    async fn adopt(&self, row: Row, word: Option<Word>) -> Result<Option<Line>, LedgerError> {
         if row.phase.is_settled() || self.inner.is_starting(row.id) {
-            return Ok(());
+            return Ok(None);
         }
         let performer = match self.inner.known(&row.definition) {
             Some(performer) => performer,
@@ -253,13 +198,12 @@ impl Engine {
                     Ok(performer) => performer,
                     Err(why) => {
                         tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
-                        return Ok(());
+                        return Ok(None);
                     }
                 }
             }
         };
-        let _detached = self.inner.drive(row, performer, event).map(Operation::forget);
-        Ok(())
+        Ok(self.inner.drive(row, performer, Audience::default(), word))
     }
 }
 
@@ -290,7 +234,16 @@ impl Inner {
     }
 
     fn tell_live(&self, id: OperationId, event: &Event) -> bool {
-        self.lock().live.get(&id).is_some_and(|live| live.events.send(event.clone()).is_ok())
+        self.say_live(id, Word::Happened(event.clone())).is_ok()
+    }
+
+    /// Says it to the driver of an operation, or gives it back where there is none. Under the lock under which a driver
+    /// leaves the table: it hears it, or is not there any more.
+    fn say_live(&self, id: OperationId, word: Word) -> Result<Line, Word> {
+        let state = self.lock();
+        let Some(live) = state.live.get(&id) else { return Err(word) };
+        live.words.send(word).map_err(|unsaid| unsaid.0)?;
+        Ok(live.clone())
     }
 
     fn is_starting(&self, id: OperationId) -> bool {
@@ -309,52 +262,43 @@ impl Inner {
         state.starting.get_mut(&id).map(|said| said.push(event.clone())).is_some()
     }
 
-    /// Spawns the driver of a row that was being started.
-    fn begin(self: &Arc<Self>, row: Row, performer: Performer) -> Option<Operation> {
-        let id = row.id;
-        let operation = self.drive(row, performer, None);
-        // In this order somebody who looks finds it in one of the tables.
-        let said = self.lock().starting.remove(&id).unwrap_or_default();
-        for event in said {
-            self.tell_live(id, &event);
-        }
-        operation
-    }
-
-    /// Spawns the driver of a row, unless it has one.
-    fn drive(self: &Arc<Self>, row: Row, performer: Performer, event: Option<Event>) -> Option<Operation> {
+    /// Spawns the driver of a row, unless it has one; the word is for whichever it is.
+    fn drive(
+        self: &Arc<Self>,
+        row: Row,
+        performer: Performer,
+        audience: Audience,
+        word: Option<Word>,
+    ) -> Option<Line> {
         let mut state = self.lock();
         if state.shutting_down && !row.cancel_wanted() {
             return None;
         }
         if let Some(live) = state.live.get(&row.id) {
-            if let Some(event) = event {
+            if let Some(word) = word {
                 // A driver that has ended leaves the table under the same lock.
-                let _driven = live.events.send(event);
+                let _driven = live.words.send(word);
             }
-            return None;
+            return Some(live.clone());
         }
-        let (events, inbox) = mpsc::unbounded_channel();
-        // What somebody says comes first: who wants a cancel is its cause, not the restart that it meets.
-        if let Some(event) = event {
-            let _inbox_is_here = events.send(event);
-        }
-        if row.epoch != self.epoch || row.owner != self.owner {
-            let taken = Event::TakenOver { owner: self.owner.clone(), epoch: self.epoch };
-            let _inbox_is_here = events.send(taken);
+        let (words, inbox) = mpsc::unbounded_channel();
+        let taken = (row.epoch != self.epoch || row.owner != self.owner)
+            .then(|| Word::Happened(Event::TakenOver { owner: self.owner.clone(), epoch: self.epoch }));
+        // What somebody says comes first: who wants a cancel is its cause, not the restart that it meets. But whoever
+        // joins joins what the restart has left.
+        let said = match word {
+            Some(join @ Word::Join(_)) => [taken, Some(join)],
+            word => [word, taken],
+        };
+        for word in said.into_iter().flatten() {
+            let _inbox_is_here = words.send(word);
         }
         let (view, seen) = watch::channel(View::of(row.clone()));
-        let operation = Operation::new(
-            row.id,
-            seen.clone(),
-            events.clone(),
-            performer.upstream.clone(),
-            self.tracker.clone(),
-        );
-        state.live.insert(row.id, Live { events, view: seen });
-        let driver = Driver::new(self.clone(), row, performer, inbox, view);
+        let line = Line { words, view: seen, upstream: performer.upstream.clone() };
+        state.live.insert(row.id, line.clone());
+        let driver = Driver::new(self.clone(), row, performer, audience, inbox, view);
         self.tracker.spawn(driver.run());
-        Some(operation)
+        Some(line)
     }
 
     /// Whether a cancel by our own shutdown concerns it: a detached job survives us.

@@ -1,12 +1,13 @@
 //! An operation as its call sees it: a view that changes, and a few words to say.
 
+use super::audience::{Member, Said};
 use countermand_core::{
     Cause, OperationId, Outcome, Phase, Row,
     event::{Event, Trouble},
     ports::{Payload, Upstream},
 };
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 /// What is known of an operation now.
@@ -41,36 +42,75 @@ impl View {
     }
 }
 
-/// A started operation, in the hands of its call. The operation is driven whether this lives or not;
-/// if it is dropped before anything was said, the driver learns that the client has left.
+/// What is said to a driver.
+pub(super) enum Word {
+    /// Something happened to the operation.
+    Happened(Event),
+    /// One of its calls says something of itself.
+    Said(Member, Said),
+    /// An identical call wants to join. Unanswered where it must not.
+    Join(oneshot::Sender<Joined>),
+    /// All that was said before has been heard; whether it is to be cancelled then.
+    Hear(oneshot::Sender<bool>),
+}
+
+/// A call that has joined an operation.
+pub(super) struct Joined {
+    pub(super) member: Member,
+    /// The row that it has joined.
+    pub(super) row: Arc<Row>,
+}
+
+/// The way to an operation that is driven.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) words: mpsc::UnboundedSender<Word>,
+    pub(super) view: watch::Receiver<View>,
+    /// What performs its requests.
+    pub(super) upstream: Arc<dyn Upstream>,
+}
+
+/// A started operation, in the hands of one of its calls. The operation is driven whether this lives or not; if it is
+/// dropped without a last word, the driver learns that this client has left for good.
 pub struct Operation {
-    id: OperationId,
-    view: watch::Receiver<View>,
-    events: mpsc::UnboundedSender<Event>,
-    upstream: Arc<dyn Upstream>,
+    line: Line,
+    member: Member,
+    joined: bool,
+    /// The row as this call found it, its inputs not sealed yet.
+    found: Arc<Row>,
     tracker: TaskTracker,
-    said: bool,
+    /// How its client would be gone if this were dropped now; `None` once the last word was said.
+    unsaid: Option<Cause>,
 }
 
 impl Operation {
-    pub(super) fn new(
-        id: OperationId,
-        view: watch::Receiver<View>,
-        events: mpsc::UnboundedSender<Event>,
-        upstream: Arc<dyn Upstream>,
-        tracker: TaskTracker,
-    ) -> Self {
-        Self { id, view, events, upstream, tracker, said: false }
+    /// In the hands of the call that started it.
+    pub(super) fn started(line: Line, row: Arc<Row>, tracker: TaskTracker) -> Self {
+        Self::of(line, Joined { member: Member::FIRST, row }, false, tracker)
+    }
+
+    /// In the hands of a call that has joined it.
+    pub(super) fn attached(line: Line, joined: Joined, tracker: TaskTracker) -> Self {
+        Self::of(line, joined, true, tracker)
+    }
+
+    fn of(line: Line, Joined { member, row }: Joined, joined: bool, tracker: TaskTracker) -> Self {
+        Self { line, member, joined, found: row, tracker, unsaid: Some(Cause::ClientDisconnected) }
     }
 
     /// Its name.
     pub fn id(&self) -> OperationId {
-        self.id
+        self.found.id
+    }
+
+    /// Whether an earlier, identical call had started it.
+    pub fn joined(&self) -> bool {
+        self.joined
     }
 
     /// What is known of it now.
     pub fn view(&self) -> View {
-        self.view.borrow().clone()
+        self.line.view.borrow().clone()
     }
 
     /// Waits until more is known; `None` once nobody drives it any more.
@@ -78,23 +118,53 @@ impl Operation {
     /// # Cancel safety
     /// Nothing is lost if the future is dropped; the next call returns the newest view.
     pub async fn changed(&mut self) -> Option<View> {
-        self.view.changed().await.ok()?;
-        Some(self.view.borrow_and_update().clone())
+        self.line.view.changed().await.ok()?;
+        Some(self.line.view.borrow_and_update().clone())
     }
 
-    /// Wants it cancelled. Returns at once; the wish is durable when the view shows it.
+    /// This call wants no more of it. While other calls wait for it too, that is all; the last one cancels it, and
+    /// an operator's cancel or a shutdown always does. Returns at once; a cancel is durable when the view shows it.
     pub fn cancel(&mut self, cause: Cause, reason: Option<String>) {
-        self.say(Event::CancelWanted { cause, reason });
+        self.last_word(Said::Cancel(cause, reason));
     }
 
-    /// Its client has left without a word: its disconnect policy says what that means.
+    /// Its client's connection is gone, and it may come back: until then the disconnect policy decides, unless
+    /// another call waits.
+    pub fn client_away(&mut self, cause: Cause) {
+        if self.unsaid.is_some() {
+            self.unsaid = Some(cause);
+        }
+        self.say(Said::Away(cause));
+    }
+
+    /// Its client is back.
+    pub fn client_returned(&mut self) {
+        if self.unsaid.is_some() {
+            self.unsaid = Some(Cause::ClientDisconnected);
+        }
+        self.say(Said::Returned);
+    }
+
+    /// Its client has left without a word, for good: the disconnect policy says what that means, unless another
+    /// call waits.
     pub fn client_left(&mut self, cause: Cause) {
-        self.say(Event::ClientLeft { cause });
+        self.last_word(Said::Left(cause));
     }
 
     /// Its answer has reached the transport.
     pub fn delivered(&mut self) {
-        self.say(Event::Delivered);
+        self.last_word(Said::Delivered);
+    }
+
+    /// Waits until all that was said here has been heard, and is recorded. Whether the operation is to be cancelled
+    /// then: a call that others had joined may only have left them. `None` once nobody drives it any more.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn heard(&self) -> Option<bool> {
+        let (reply, heard) = oneshot::channel();
+        self.line.words.send(Word::Hear(reply)).ok()?;
+        heard.await.ok()
     }
 
     /// Reads the result of an operation that has completed.
@@ -106,10 +176,15 @@ impl Operation {
     /// Dropping the future aborts the read; it can be repeated.
     pub async fn result(&self) -> Result<Arc<Payload>, Trouble> {
         let view = self.view();
-        match view.payload {
-            Some(payload) => Ok(payload),
-            None => self.upstream.result(&view.row).await.map(Arc::new),
+        if let Some(payload) = view.payload {
+            return Ok(payload);
         }
+        // Another call of it may have had its answer by now, and the inputs that a read names are sealed then.
+        let row = match view.row.inputs.values() {
+            Some(_) => view.row,
+            None => Arc::new(Row { inputs: self.found.inputs.clone(), ..Row::clone(&view.row) }),
+        };
+        self.line.upstream.result(&row).await.map(Arc::new)
     }
 
     /// Says later, when the transport knows, whether the answer was sent or a cancel (its cause, the client's words) was faster.
@@ -129,23 +204,22 @@ impl Operation {
         });
     }
 
-    /// Lets go of it: nobody waits, and nothing is said.
-    pub(super) fn forget(mut self) {
-        self.said = true;
+    fn last_word(&mut self, said: Said) {
+        self.unsaid = None;
+        self.say(said);
     }
 
-    fn say(&mut self, event: Event) {
-        self.said = true;
+    fn say(&self, said: Said) {
         // A driver that has ended has settled the row: there is nothing left to say to it.
-        let _settled = self.events.send(event);
+        let _settled = self.line.words.send(Word::Said(self.member, said));
     }
 }
 
 impl Drop for Operation {
     /// Only a signal: the driver does the work.
     fn drop(&mut self) {
-        if !self.said {
-            self.say(Event::ClientLeft { cause: Cause::ClientDisconnected });
+        if let Some(cause) = self.unsaid {
+            self.last_word(Said::Left(cause));
         }
     }
 }

@@ -123,13 +123,13 @@ impl Engine {
     /// so it is read again now that it is known to have no driver.
     async fn adopt_if_left(&self, row: &Row) -> Result<(), LedgerError> {
         if row.epoch != self.inner.epoch {
-            return self.adopt(row.clone(), None).await;
+            return self.adopt(row.clone(), None).await.map(drop);
         }
         if self.inner.is_driven(row.id) {
             return Ok(());
         }
         match self.inner.ledger.get(row.id).await {
-            Ok(newest) => self.adopt(newest, None).await,
+            Ok(newest) => self.adopt(newest, None).await.map(drop),
             Err(LedgerError::Absent { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -50,7 +50,7 @@ impl Inner {
     /// Somebody to wait for: an operation that is to stop and has not.
     fn a_stopping_one(&self) -> Option<tokio::sync::watch::Receiver<super::View>> {
         let state = self.lock();
-        let stops = |live: &&super::Live| Self::is_plain(&live.view.borrow().row);
+        let stops = |live: &&super::Line| Self::is_plain(&live.view.borrow().row);
         state.live.values().find(stops).map(|live| live.view.clone())
     }
 }

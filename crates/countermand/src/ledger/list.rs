@@ -123,6 +123,10 @@ impl Select {
             // A literal: a parameter would not let a partial index answer.
             select.and("settled = 0", []);
         }
+        if query.untold {
+            // To the letter what the partial index says.
+            select.and("settled = 1 AND (cause IS NOT NULL OR delivered_at IS NULL)", []);
+        }
         if let Some(epoch) = query.other_than_epoch {
             select.and("epoch <> ?", [Value::Integer(i64::try_from(epoch).unwrap_or(i64::MAX))]);
         }
@@ -136,6 +140,11 @@ impl Select {
         }
         if let Some(principal) = &query.principal {
             select.and("principal = ?", [Value::Text(principal.0.clone())]);
+        }
+        if let Some(identity) = &query.identity {
+            let values = [&identity.principal.0, &identity.tool, &identity.definition.0, &identity.args_hash]
+                .map(|text| Value::Text(text.clone()));
+            select.and("principal = ? AND tool = ? AND definition = ? AND args_hash = ?", values);
         }
         if let Some(prefix) = &query.id_prefix {
             // Ids are lower-case hexadecimal and `-`: `~` sorts after all of it.
@@ -241,6 +250,29 @@ mod tests {
         searches(&by_id(&unsettled(), "DESC"), "USING INDEX unsettled_by_id");
         let orphans = Query { phases: vec![Phase::Orphaned], ..Query::default() };
         searches(&by_id(&orphans, "DESC"), "USING INDEX unsettled_by_id");
+    }
+
+    #[test]
+    fn the_unsettled_rows_of_identical_calls_are_read_from_their_index() {
+        let identity = countermand_core::Identity {
+            principal: Principal::from("p"),
+            tool: "t".into(),
+            definition: "d".into(),
+            args_hash: "a".into(),
+        };
+        let identical = Query { identity: Some(identity), ..unsettled() };
+        searches(
+            &by_id(&identical, "DESC"),
+            "USING INDEX unsettled_by_identity (principal=? AND tool=? AND definition=? AND args_hash=?)",
+        );
+    }
+
+    #[test]
+    fn what_a_caller_may_not_know_is_read_past_all_that_it_knows() {
+        let hers = Query { untold: true, principal: Some(Principal::from("p")), ..Query::default() };
+        searches(&by_id(&hers, "DESC"), "USING INDEX untold_by_principal (principal=?)");
+        let running = Query { principal: Some(Principal::from("p")), ..unsettled() };
+        searches(&by_id(&running, "DESC"), "USING INDEX unsettled_by_principal (principal=?)");
     }
 
     #[test]

@@ -19,7 +19,10 @@ use countermand_testkit::faults::FaultyLedger;
 use serde_json::{Map, json};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -100,6 +103,7 @@ impl Ledger for MemoryLedger {
             .rows
             .values()
             .filter(|row| !query.unsettled || !row.phase.is_settled())
+            .filter(|row| query.identity.as_ref().is_none_or(|identity| row.identity() == *identity))
             .filter(|row| query.other_than_epoch.is_none_or(|epoch| row.epoch != epoch))
             .filter(|row| query.due_by.is_none_or(|by| row.next_at.is_some_and(|at| at <= by)))
             .cloned()
@@ -165,6 +169,8 @@ pub struct Script {
     pub sent: Mutex<Vec<&'static str>>,
     pub seen: Notify,
     pub keys: Mutex<Vec<Key>>,
+    /// Whether a result takes a request of its own, which names an input.
+    pub separate_result: AtomicBool,
 }
 
 impl Script {
@@ -239,7 +245,8 @@ impl Upstream for Script {
         Box::pin(async {
             match self.answer("status").await {
                 Answer::Status(answer) => {
-                    Read { answer, progress: None, payload: Some(Payload::Json(json!("done"))) }
+                    let inline = !self.separate_result.load(Ordering::SeqCst);
+                    Read { answer, progress: None, payload: inline.then(|| Payload::Json(json!("done"))) }
                 }
                 _ => panic!("no status answer"),
             }
@@ -263,8 +270,11 @@ impl Upstream for Script {
         Box::pin(async { self.request("undo").await })
     }
 
-    fn result<'a>(&'a self, _row: &'a Row) -> BoxFuture<'a, Result<Payload, Trouble>> {
-        done(Ok(Payload::Json(json!("done"))))
+    fn result<'a>(&'a self, row: &'a Row) -> BoxFuture<'a, Result<Payload, Trouble>> {
+        done(match row.inputs.values() {
+            Some(_) => Ok(Payload::Json(json!("done"))),
+            None => Err(Trouble::new("the inputs are sealed")),
+        })
     }
 }
 

@@ -18,6 +18,8 @@ pub async fn conformance(ledger: &dyn Ledger) {
     a_refused_write_leaves_no_history(ledger).await;
     the_history_is_in_order(ledger).await;
     a_listing_answers_its_query(ledger).await;
+    a_listing_finds_what_identical_calls_have_started(ledger).await;
+    a_listing_finds_what_a_caller_may_not_know(ledger).await;
     pages_follow_each_other_without_a_gap(ledger).await;
     wanted_cancels_are_listed_first_then_what_is_due_first(ledger).await;
     requests_wait_in_order_until_they_are_answered(ledger).await;
@@ -156,6 +158,36 @@ async fn a_listing_answers_its_query(ledger: &dyn Ledger) {
     assert_eq!(ids(ledger, Query { id_prefix: Some("%".into()), ..all.clone() }).await, []);
     let nobody = Query { principal: Some(Principal::from("listin")), ..all };
     assert_eq!(ids(ledger, nobody).await, []);
+}
+
+async fn a_listing_finds_what_identical_calls_have_started(ledger: &dyn Ledger) {
+    ledger.define(definition("another")).await.expect("defines");
+    let first = insert(ledger, row("identical")).await;
+    for other in [
+        Row { principal: Principal::from("somebody else"), ..row("identical") },
+        Row { tool: "another".into(), ..row("identical") },
+        Row { definition: "another".into(), ..row("identical") },
+        Row { args_hash: "another".into(), ..row("identical") },
+        settled(row("identical"), 1),
+    ] {
+        insert(ledger, other).await;
+    }
+    let second = insert(ledger, row("identical")).await;
+    let identical = Query { unsettled: true, identity: Some(first.identity()), ..Query::default() };
+    assert_eq!(ids(ledger, identical.clone()).await, [second.id, first.id]);
+    assert_eq!(ids(ledger, Query { after: Some(second.id), ..identical.clone() }).await, [first.id]);
+    assert_eq!(ids(ledger, Query { unsettled: false, ..identical }).await.len(), 3);
+}
+
+async fn a_listing_finds_what_a_caller_may_not_know(ledger: &dyn Ledger) {
+    let told = Row { delivered_at: Some(at(3)), ..settled(row("untold"), 3) };
+    let cancelled = Row { cause: Some(Cause::Deadline), ..told.clone() };
+    let cancelled = insert(ledger, Row { id: id(), ..cancelled }).await.id;
+    insert(ledger, Row { id: id(), ..told.clone() }).await;
+    let undelivered = insert(ledger, Row { id: id(), delivered_at: None, ..told }).await.id;
+    insert(ledger, Row { cause: Some(Cause::Deadline), ..row("untold") }).await;
+    let untold = Query { untold: true, principal: Some(Principal::from("untold")), ..Query::default() };
+    assert_eq!(ids(ledger, untold).await, [undelivered, cancelled]);
 }
 
 async fn pages_follow_each_other_without_a_gap(ledger: &dyn Ledger) {

@@ -63,6 +63,11 @@ pub static SERVER_HTTP: Shape = Shape {
             "Origins that browsers may call from, besides those of loopback.",
         ),
         field("json", Bool, "Answer with plain JSON where nothing is streamed. Default: false."),
+        field(
+            "session_idle",
+            Duration,
+            "How long a session (2025 revisions) lasts with no request, no open stream and no call. Default: 30m.",
+        ),
     ]],
 };
 

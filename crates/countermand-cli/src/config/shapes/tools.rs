@@ -25,7 +25,11 @@ static SIBLINGS: &[Field] = &[
         Either(&[Word(&["cancel", "detach"]), Of(&GRACE)]),
         "What a vanished client means. Default: cancel; 30s of grace for the 2025 revisions over HTTP.",
     ),
-    field("on_reissue", Word(&["new", "attach"]), "What an identical call does. This version has `new`."),
+    field(
+        "on_reissue",
+        Word(&["new", "attach"]),
+        "What an identical call (same caller, tool and arguments) does while an earlier one runs: start anew, or join it. Default: new.",
+    ),
 ];
 
 /// `defaults`.

@@ -2,13 +2,13 @@
 
 use super::{a_running_job, has_all_keys, id, tagged};
 use crate::{
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage},
 };
 use countermand_testkit::fake::{Filter, Gate};
 use serde_json::{Value, json};
 
-over_both! {
+over_all! {
     async fn a_cancel_by_an_operator_goes_through_the_gateway_that_drives_the_row(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -28,7 +28,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_cancel_by_an_operator_without_a_gateway_takes_the_lock_and_drives_the_row(door) {
         let stage = Stage::new().await;
         let (mut caller, row) = a_running_job(door, &stage).await;

@@ -2,7 +2,7 @@
 
 use super::tagged;
 use crate::{
-    over_both,
+    over_all,
     stage::{Caller, Door, Outcome, Stage},
 };
 use std::{
@@ -71,7 +71,7 @@ async fn on(mount: &Mount) -> Stage {
     stage
 }
 
-over_both! {
+over_all! {
     async fn on_a_full_disk_a_call_fails_before_anything_is_sent_and_works_again_when_there_is_space(door) {
         let Some(mount) = Mount::of("2m") else { return };
         let stage = on(&mount).await;
@@ -113,7 +113,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_disk_that_fills_up_under_a_running_job_does_not_keep_its_cancel_from_the_upstream(door) {
         let Some(mount) = Mount::of("2m") else { return };
         let stage = on(&mount).await;

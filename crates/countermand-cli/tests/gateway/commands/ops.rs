@@ -2,13 +2,13 @@
 
 use super::{a_running_job, has_all_keys, id, listed, tagged};
 use crate::{
-    over_both,
+    over_all,
     stage::{Caller, Door, Stage},
 };
 use countermand_testkit::fake::{Fault, Filter, Gate, Route};
 use serde_json::{Value, json};
 
-over_both! {
+over_all! {
     async fn a_row_has_all_its_keys_before_while_and_after_the_cancel(door) {
         let stage = Stage::new().await;
         let (_caller, row) = a_running_job(door, &stage).await;

@@ -1,7 +1,7 @@
 //! The ledger tells apart why a call was ended, and nothing is ever said after its client has ended it.
 
 use super::{Caller, Door, Stage, running, tagged, text, the_next_call_works};
-use crate::{over_both, stage::signal};
+use crate::{over_all, stage::signal};
 use countermand_testkit::{
     client::{HttpClient, StdioClient, message},
     fake::{Filter, Gate},
@@ -75,7 +75,7 @@ async fn an_abort_a_timeout_a_lifetime_a_disconnect_an_operator_and_a_shutdown_a
     assert_eq!(stage.agree().await.cancelled, 6);
 }
 
-over_both! {
+over_all! {
     async fn the_first_cause_stays_whatever_comes_later(door) {
         let stage = Stage::new().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -119,7 +119,7 @@ async fn an_upstream_that_answers_after_the_cancel_adds_not_one_byte_for_that_id
     caller.nothing_was_sent_for(&[1, 2]).await;
 }
 
-over_both! {
+over_all! {
     async fn a_call_whose_client_ignores_its_deadline_is_answered_and_its_connection_freed(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;

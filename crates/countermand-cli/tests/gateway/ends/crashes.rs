@@ -1,7 +1,7 @@
 //! A gateway that is killed while the upstream is held: the next start finds what it left, and ends it.
 
 use super::{Caller, Door, Pending, Stage, running, tagged};
-use crate::{over_both, stage::Times};
+use crate::{over_all, stage::Times};
 use countermand_testkit::fake::{Fault, Filter, Gate, HeldGate, Route};
 use serde_json::{Value, json};
 
@@ -33,9 +33,9 @@ fn cancels(stage: &Stage) -> usize {
     stage.fake.events().iter().filter(|event| event.is("cancel_received")).count()
 }
 
-over_both! {
+over_all! {
     async fn killed_while_a_call_waits_for_its_slot_nothing_is_ever_sent_for_it(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         stage.configure(|config| config.replace("connect_timeout: 2s,", "connect_timeout: 2s, concurrency: 1,"));
         let (mut caller, _first, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
         let _second = caller.call(2, "run_report", tagged("waits")).await;
@@ -50,9 +50,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_before_the_upstream_has_committed_the_create_it_is_found_to_be_never_created(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
         caller.kill().await;
         stage.fake.wait_for("closed_early", 1).await;
@@ -63,9 +63,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_with_the_create_still_on_its_way_the_job_is_found_when_it_comes_and_cancelled(door) {
-        let stage = Stage::with(Times { horizon: "4s", ..Times::default() }).await;
+        let stage = Stage::without_grace(door, Times { horizon: "4s", ..Times::default() }).await;
         stage.fake.fault(Route::CreateJob, Fault::LateCreate, Some(1));
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
         caller.kill().await;
@@ -80,9 +80,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_after_the_upstream_has_committed_the_create_it_is_found_by_its_key_and_cancelled(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::CreateCommitted, "run_report").await;
         caller.kill().await;
         held.release();
@@ -93,9 +93,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_after_the_commit_where_nothing_can_find_it_the_row_is_a_visible_orphan(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::CreateCommitted, "keyless").await;
         caller.kill().await;
         held.release();
@@ -105,9 +105,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_while_a_lost_create_is_replayed_there_is_still_one_job_and_it_is_cancelled(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         stage.fake.fault(Route::CreateJob, Fault::ResetAfterCommit, Some(1));
         let (mut caller, _pending, held) = created_up_to(door, &stage, Gate::Body, "run_report").await;
         held.release_one();
@@ -121,9 +121,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_while_the_job_runs_it_is_cancelled_because_its_client_is_gone(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let (mut caller, _pending) = running(door, &stage, "run_report").await;
         caller.kill().await;
         assert_eq!(stage.operations().await[0]["phase"], "running");
@@ -133,9 +133,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_while_a_detached_job_runs_it_is_followed_to_its_end_and_not_cancelled(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let (mut caller, _pending) = running(door, &stage, "detached").await;
         caller.kill().await;
         let polls = stage.fake.events().iter().filter(|event| event.is("job_polled")).count();
@@ -147,9 +147,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_with_the_cancel_on_its_way_it_is_sent_again_and_keeps_its_cause(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         let wanted = caller.cause();
@@ -163,9 +163,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_before_the_cancels_receipt_came_a_conflict_is_read_and_not_a_storm(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let held = stage.fake.hold(Gate::CancelResponse, Filter::default());
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         caller.cancel(pending).await;
@@ -178,9 +178,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_while_the_accepted_cancel_is_confirmed_it_is_confirmed_by_the_next(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let cancel = stage.fake.hold(Gate::CancelResponse, Filter::default());
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         caller.cancel(pending).await;
@@ -196,9 +196,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_between_the_two_reads_that_confirm_the_second_is_made_up_for(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let cancel = stage.fake.hold(Gate::CancelResponse, Filter::default());
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         caller.cancel(pending).await;
@@ -217,9 +217,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_while_the_result_is_fetched_nothing_is_cancelled_and_it_counts_as_completed(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let held = stage.fake.hold(Gate::Result, Filter::default());
         let (mut caller, _pending) = running(door, &stage, "with_undo").await;
         stage.fake.finish("job-1");
@@ -232,9 +232,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_in_the_middle_of_the_undo_it_is_done_by_the_next(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let held = stage.fake.hold(Gate::RequestHead, of(Route::DeleteRows));
         let (mut caller, pending) = running(door, &stage, "with_undo").await;
         caller.cancel(pending).await;
@@ -249,9 +249,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_while_a_job_that_cannot_be_stopped_is_marked_the_next_marks_and_watches_it(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         stage.configure(|config| config.replace("lifetime: 4s", "lifetime: 1h"));
         let held = stage.fake.hold(Gate::RequestHead, of(Route::Label));
         let (mut caller, pending) = running(door, &stage, "no_cancel").await;
@@ -268,9 +268,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn killed_after_a_write_has_committed_the_next_learns_of_it_by_its_key_and_writes_no_second(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let held = stage.fake.hold(Gate::OrderCommitted, Filter::default());
         let mut caller = Caller::at(door, &stage).await;
         let _pending = caller.call(1, "order", tagged("t")).await;

@@ -1,7 +1,7 @@
 //! What is refused at once: calls beyond the limits, ids that are in flight, messages that are too long.
 
 use super::{Caller, Stage, running, tagged};
-use crate::{over_both, stage::Door};
+use crate::{over_all, stage::Door};
 use countermand_testkit::client::{HttpClient, StdioClient, message};
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn a_message_that_is_too_long_over_http_is_answered_413() {
     assert_eq!(stage.fake.books().created, 0);
 }
 
-over_both! {
+over_all! {
     async fn refused_calls_leave_no_row_and_no_request(door) {
         let stage = Stage::new().await;
         limited(&stage, "per_principal: 1");

@@ -1,14 +1,14 @@
 //! What a start does with what others left: again after a second crash, past orphans, and all of it at once.
 
 use super::{Caller, Door, Stage, running, tagged, within};
-use crate::over_both;
+use crate::{over_all, stage::Times};
 use countermand_testkit::fake::{Fault, Filter, Gate, Route};
 use std::time::Duration;
 use tokio::time::Instant;
 
-over_both! {
+over_all! {
     async fn a_gateway_that_is_killed_again_and_again_while_it_recovers_still_ends_the_one_job(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let created = stage.fake.hold(Gate::CreateCommitted, Filter::default());
         let mut caller = Caller::at(door, &stage).await;
         let _pending = caller.call(1, "run_report", tagged("t")).await;
@@ -42,9 +42,9 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn an_orphan_of_the_life_before_is_retried_at_once_by_the_next(door) {
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         stage.fake.fault(Route::CancelJob, Fault::Status(503, None), None);
         let (mut caller, pending) = running(door, &stage, "run_report").await;
         caller.cancel(pending).await;
@@ -60,10 +60,10 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn a_hundred_jobs_of_a_killed_gateway_are_all_cancelled_by_the_next(door) {
         const N: u64 = 100;
-        let stage = Stage::new().await;
+        let stage = Stage::without_grace(door, Times::default()).await;
         let mut caller = Caller::at(door, &stage).await;
         let mut calls = Vec::new();
         for id in 1..=N {

@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT: plain calls are cancelled and told so, detached jobs stay, the process ends with 0.
 
 use super::{Caller, Door, Stage, running, tagged, text, within};
-use crate::{over_both, stage::signal};
+use crate::{over_all, stage::signal};
 use countermand_testkit::{
     client::{H2Client, message},
     fake::{Filter, Gate},
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-over_both! {
+over_all! {
     async fn sigterm_cancels_a_plain_call_and_answers_it_before_the_upstream_has(door) {
         let stage = Stage::new().await;
         let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
@@ -35,7 +35,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn sigterm_leaves_a_detached_job_alone_and_names_it_on_stderr(door) {
         let stage = Stage::new().await;
         let (mut caller, mut pending) = running(door, &stage, "detached").await;
@@ -58,7 +58,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn sigint_ends_it_like_sigterm(door) {
         let stage = Stage::new().await;
         let (mut caller, mut pending) = running(door, &stage, "run_report").await;
@@ -70,7 +70,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn sigterm_with_nothing_to_do_ends_it_at_once(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -82,7 +82,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn sigterm_answers_a_read_only_call_and_aborts_its_request(door) {
         let stage = Stage::new().await;
         let mut caller = Caller::at(door, &stage).await;
@@ -96,7 +96,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn sigterm_while_a_create_is_held_waits_for_the_id_and_cancels_by_it(door) {
         let stage = Stage::new().await;
         let held = stage.fake.hold(Gate::CreateCommitted, Filter::default());

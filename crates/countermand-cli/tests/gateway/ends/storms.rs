@@ -1,7 +1,7 @@
 //! Many cancels at once: all of them arrive, nothing is left over, and the next call works.
 
 use super::{Caller, Door, Stage, tagged, the_next_call_works, within};
-use crate::over_both;
+use crate::over_all;
 use countermand_testkit::{
     client::message,
     fake::{Filter, Gate},
@@ -81,7 +81,7 @@ async fn ten_thousand_cancels_of_unknown_ids_over_http_are_read_and_mean_nothing
     the_next_call_works(&mut Caller::Http(Box::new(gateway))).await;
 }
 
-over_both! {
+over_all! {
     async fn a_thousand_jobs_cancelled_at_once_are_all_cancelled_upstream_and_the_next_call_works(door) {
         const N: u64 = 1_000;
         let stage = Stage::new().await;
@@ -119,7 +119,7 @@ over_both! {
     }
 }
 
-over_both! {
+over_all! {
     async fn as_many_calls_as_the_upstream_takes_and_two_more_all_end_and_the_next_call_works(door) {
         const SLOTS: u64 = 4;
         let stage = Stage::new().await;
