@@ -33,6 +33,8 @@ class Kind:
     progress: bool = True
     # Whether it keeps it to itself when its user presses stop, or its timeout is over.
     silent: bool = False
+    # Whether it takes up a call's stream again by itself.
+    resumes: bool = True
 
     def scenarios(self, transport, revision):
         names = list(self.can)
@@ -53,7 +55,7 @@ def typescript(name, folder, revisions, node):
     # Modules are found beside the program, not where it is started.
     program = shutil.copy(install.HERE / "clients" / "typescript.mjs", home)
     can = [*EVERYWHERE, "end session", "cut", "resume"]
-    return Kind(name, pinned(pins), [node, program, folder], revisions, can)
+    return Kind(name, pinned(pins), [node, program, folder], revisions, can, resumes=folder != "v1-2025-06")
 
 
 def python(name, package, revisions, line="v2"):

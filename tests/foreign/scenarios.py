@@ -246,13 +246,13 @@ def is_cut(stage):
     """The network cuts the call's connection. Sessions survive it; without one the call is lost, and stops."""
     with stage.client() as client:
         # Some clients find out by nothing but their own timeout; where it can be set, the call ends in any case.
-        modern = stage.revision >= "2026"
-        tag, _ = stage.start(client, "cut", **({"timeout_ms": 4000} if modern else {}))
+        lost = stage.revision >= "2026" or not stage.kind.resumes
+        tag, _ = stage.start(client, "cut", **({"timeout_ms": 2 * GRACE_MS} if lost else {}))
         at = parts.now()
         if not stage.tap.cut("tools/call"):
             raise Failure("no connection carries the call")
-        if modern:
-            outcome = stopped(stage, tag, at)
+        if lost:
+            outcome = away(stage, stopped(stage, tag, at))
             if "timeout" not in stage.kind.can:
                 return outcome
             return {**outcome, "note": client.wait("ended", "cut").get("error", "no error")}

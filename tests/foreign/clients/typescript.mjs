@@ -58,7 +58,7 @@ const commands = {
     say({ calling: id, pid: process.pid })
     answer.then(
       result => say({ ended: id, at: now(), result }),
-      error => say({ ended: id, at: now(), error: `${error.name}: ${error.message}` })
+      error => say({ ended: id, at: now(), error: String(error) })
     )
   },
   async stop({ id }) {
