@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "foreign"))
 import install  # noqa: E402
 import parts  # noqa: E402
 
-REVISIONS = ["2025-11-25", "2026-07-28"]
+REVISIONS = ["2025-06-18", "2025-11-25", "2026-07-28"]
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import parts
 import scenarios
 
 NODE_PINS = install.HERE / "node"
-EVERYWHERE = ["list", "call", "stop", "stop a read", "timeout", "close", "kill -9"]
+EVERYWHERE = ["list", "prompts", "call", "stop", "stop a read", "timeout", "close", "kill -9"]
 
 
 @dataclasses.dataclass
@@ -146,6 +146,8 @@ def main(wanted):
                     if of_run and not any(all(part in run for part in w.lower().split("/")) for w in of_run):
                         continue
                     names = [name for name in names if not of_names or name in of_names]
+                    if not names:
+                        continue
                     print(f"\n{kind.name} {kind.version}, {transport}, {revision}", flush=True)
                     seen = results.setdefault((f"{kind.name} {kind.version}", transport, revision), {})
                     for name in names:

@@ -149,6 +149,17 @@ def lists(stage):
         return {"note": f"{len(tools)} tools"}
 
 
+def asks_for_more(stage):
+    """For prompts, which a gateway does not have; its session must not suffer from that."""
+    with stage.client() as client:
+        told = client.ask("prompts", "asked")["asked"]
+        if stage.wire() and any("prompts/list" in words for words in said(stage.wire())):
+            if "method not found" not in told.lower() or "session" in told.lower() or "http" in told.lower():
+                raise Failure(f"asked for prompts, its user is told {told!r}")
+        client.ask("list", "listed")
+        return {"note": told}
+
+
 def calls(stage):
     """To its end, with its result and its progress."""
     tag = f"{stage.tag}-done"
@@ -291,6 +302,7 @@ def completed(stage, tag, ended):
 
 SCENARIOS = {
     "list": lists,
+    "prompts": asks_for_more,
     "call": calls,
     "stop": stops,
     "stop a read": stops_a_read,

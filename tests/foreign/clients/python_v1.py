@@ -71,6 +71,12 @@ async def serve(rest):
             match command["do"]:
                 case "list":
                     say(listed=[tool.name for tool in (await client.list_tools()).tools])
+                case "prompts":
+                    try:
+                        await client.list_prompts()
+                        say(asked="no error")
+                    except Exception as error:
+                        say(asked=f"{type(error).__name__}: {error}")
                 case "call":
                     tasks.append(asyncio.create_task(call(client, command)))
                     say(calling=command["id"], pid=os.getpid())

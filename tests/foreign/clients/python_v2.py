@@ -87,6 +87,12 @@ async def serve(client, rest):
                         case "list":
                             tools = await client.list_tools()
                             say(listed=[tool.name for tool in getattr(tools, "tools", tools)])
+                        case "prompts":
+                            try:
+                                await client.list_prompts()
+                                say(asked="no error")
+                            except Exception as error:
+                                say(asked=f"{type(error).__name__}: {error}")
                         case "call":
                             tasks.start_soon(call, client, command)
                             say(calling=command["id"], pid=os.getpid())

@@ -3,6 +3,9 @@
 
 import { createInterface } from 'node:readline'
 
+// What the libraries have to say is not for our reader.
+for (const level of ['debug', 'info', 'log']) console[level] = console.error
+
 const say = event => process.stdout.write(JSON.stringify(event) + '\n')
 const now = () => Number(process.hrtime.bigint()) / 1e6
 
@@ -43,6 +46,12 @@ const commands = {
   },
   async list() {
     say({ listed: (await client.listTools()).tools.map(tool => tool.name) })
+  },
+  async prompts() {
+    await client.listPrompts().then(
+      ({ prompts }) => say({ asked: `${prompts.length} prompts` }),
+      error => say({ asked: String(error) })
+    )
   },
   async call({ id, tool, arguments: args, timeout_ms, token }) {
     const stop = new AbortController()
