@@ -1,15 +1,18 @@
 //! `countermand ops`: what an operator sees and does, with and without a running gateway.
 
-mod act;
 mod find;
+mod act;
 mod list;
 mod show;
+mod cancel;
+mod retry;
+mod resolve;
 
 use crate::config;
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use countermand::{
-    core::{Phase, Row},
+    core::{Now, Phase, Row, event::Event, step},
     ledger::{LedgerUrl, OpenError, OpenMode, SqliteLedger, siblings},
 };
 use serde_json::{Value, json};
@@ -28,7 +31,11 @@ pub(crate) enum Ops {
     /// Shows one operation and its timeline
     Show(show::Show),
     /// Cancels an operation, through the gateway or without one
-    Cancel(act::Cancel),
+    Cancel(cancel::Cancel),
+    /// Tries again what was given up, through the gateway or without one
+    Retry(retry::Retry),
+    /// Settles by your word what could not be settled
+    Resolve(resolve::Resolve),
 }
 
 /// Which ledger is meant.
@@ -51,7 +58,9 @@ pub(crate) async fn run(ops: Ops) -> Result<()> {
     match ops {
         Ops::List(list) => list::run(list).await,
         Ops::Show(show) => show::run(show).await,
-        Ops::Cancel(cancel) => act::cancel(cancel).await,
+        Ops::Cancel(cancel) => cancel::run(cancel).await,
+        Ops::Retry(retry) => retry::run(retry).await,
+        Ops::Resolve(resolve) => resolve::run(resolve).await,
     }
 }
 
@@ -119,6 +128,31 @@ pub(crate) fn as_json(row: &Row) -> Value {
         "updated_at": rfc3339(row.updated_at),
         "settled": row.phase.is_settled(),
     })
+}
+
+/// Tells what an operation has come to: in a sentence, or as one JSON object.
+fn answer(json: bool, row: &Row, more: &str) -> Result<()> {
+    if json {
+        return print(format_args!("{}\n", as_json(row)));
+    }
+    print(format_args!("{}\n", format!("{}: {} {more}", row.id, sentence(row)).trim_end()))
+}
+
+/// The phases in which an event has a meaning, in words, and whether the row's own is one of them. What decides is asked.
+fn legal_in(row: &Row, event: &Event) -> (String, bool) {
+    let is_legal = |phase: Phase| step(Row { phase, ..row.clone() }, event.clone(), Now::default()).is_ok();
+    let phases: Vec<_> =
+        Phase::ALL.iter().filter(|phase| is_legal(**phase)).map(|phase| format!("`{phase}`")).collect();
+    (phases.join(", "), is_legal(row.phase))
+}
+
+/// Who goes on with an operation, and when.
+fn when(acted: &act::Acted) -> String {
+    match act::next_request(&acted.row) {
+        _ if !acted.gateway => " as soon as a gateway runs on its ledger".to_owned(),
+        Some(at) => format!(", next at {}", rfc3339(at)),
+        None => String::new(),
+    }
 }
 
 /// The order in which operations deserve attention at one glance.

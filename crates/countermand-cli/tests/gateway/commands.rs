@@ -1,5 +1,6 @@
 //! The command line beside the gateway: what it says, where, and how it exits.
 
+mod by_hand;
 mod cancels;
 mod disk;
 mod family;

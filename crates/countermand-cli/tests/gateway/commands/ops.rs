@@ -61,7 +61,7 @@ async fn show_tells_the_timeline_in_words_and_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
+async fn the_beginning_or_the_ending_of_an_id_is_enough_where_it_is_the_only_one() {
     let stage = Stage::new().await;
     let mut caller = Caller::at(Door::Stdio, &stage).await;
     for call in 1..=2 {
@@ -74,7 +74,16 @@ async fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
     assert!(ambiguous.stderr.contains("more than one operation"), "{}", ambiguous.stderr);
     let shown = stage.outcome(&["ops", "show", &one[..=same].to_ascii_uppercase()]).await.exited(0);
     assert!(shown.stdout.contains(one), "{}", shown.stdout);
-    for command in ["show", "cancel"] {
+    for ending in [&one[28..], &format!("…{}", &one[28..]), &one[24..].to_ascii_uppercase()] {
+        let shown = stage.outcome(&["ops", "show", ending]).await.exited(0);
+        assert!(shown.stdout.contains(one), "{ending}: {}", shown.stdout);
+    }
+    let different = one.bytes().rev().zip(two.bytes().rev()).take_while(|(a, b)| a == b).count();
+    if different > 0 {
+        let ambiguous = stage.outcome(&["ops", "show", &one[36 - different..]]).await.exited(1);
+        assert!(ambiguous.stderr.contains("more than one operation"), "{}", ambiguous.stderr);
+    }
+    for command in ["show", "cancel", "retry"] {
         let unknown = stage.outcome(&["ops", command, "ffff"]).await.exited(1);
         assert!(unknown.stderr.contains("no operation's id starts with `ffff`"), "{}", unknown.stderr);
         assert!(unknown.stdout.is_empty());
