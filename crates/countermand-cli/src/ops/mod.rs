@@ -1,7 +1,11 @@
 //! `countermand ops`: what an operator sees and does, with and without a running gateway.
 
+mod times;
+mod ids;
+mod table;
 mod find;
 mod act;
+mod states;
 mod list;
 mod show;
 mod cancel;
@@ -155,7 +159,7 @@ fn when(acted: &act::Acted) -> String {
     }
 }
 
-/// The order in which operations deserve attention at one glance.
+/// Whether an operation in this phase deserves attention at one glance.
 pub(crate) fn is_alarming(phase: Phase) -> bool {
     matches!(phase, Phase::Orphaned | Phase::NeedsIntervention | Phase::CompensationFailed)
 }

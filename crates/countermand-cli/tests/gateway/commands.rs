@@ -7,6 +7,7 @@ mod family;
 mod ops;
 mod secrets;
 mod starting;
+mod terminals;
 
 use crate::stage::{Caller, Door, Stage};
 use serde_json::{Value, json};

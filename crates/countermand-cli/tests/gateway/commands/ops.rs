@@ -115,10 +115,21 @@ async fn a_list_is_newest_first_and_can_be_cut_and_filtered_by_state() {
         of(listed(&stage, &["--state", "cancelled", "--state", "running"]).await),
         ["job-3", "job-2", "job-1"]
     );
+    let mixed = ["--state", "unsettled", "--state", "cancelled"];
+    assert_eq!(of(listed(&stage, &mixed).await), ["job-3", "job-2", "job-1"]);
+    let mixed = ["--state", "settled", "--state", "running"];
+    assert_eq!(of(listed(&stage, &mixed).await), ["job-3", "job-2", "job-1"]);
+    assert_eq!(
+        of(listed(&stage, &["--state", "settled", "--limit", "1"]).await),
+        ["job-1"],
+        "filtered, then cut"
+    );
+    assert_eq!(of(listed(&stage, &["--state", "unsettled", "--limit", "1"]).await), ["job-3"]);
+    assert!(listed(&stage, &["--limit", "0"]).await.is_empty());
     assert!(listed(&stage, &["--state", "orphaned"]).await.is_empty());
     let table = stage.outcome(&["ops", "list"]).await.exited(0).stdout;
     assert!(table.contains("3 listed, 2 unsettled, 0 of them need a look."), "{table}");
-    let wrong = stage.outcome(&["ops", "list", "--state", "gone"]).await.exited(1);
+    let wrong = stage.outcome(&["ops", "list", "--state", "gone"]).await.exited(2);
     assert!(wrong.stderr.contains("gone") && wrong.stderr.contains("unsettled"), "{}", wrong.stderr);
 }
 
