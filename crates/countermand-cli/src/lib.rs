@@ -13,6 +13,7 @@ mod check;
 mod ops;
 mod serve;
 mod demo;
+mod manual;
 mod command;
 
 pub use command::main;

@@ -4,6 +4,7 @@ mod by_hand;
 mod cancels;
 mod disk;
 mod family;
+mod manual;
 mod ops;
 mod secrets;
 mod starting;
