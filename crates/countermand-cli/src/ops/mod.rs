@@ -8,6 +8,8 @@ mod act;
 mod states;
 mod list;
 mod show;
+mod follow;
+mod watch;
 mod cancel;
 mod retry;
 mod resolve;
@@ -34,6 +36,8 @@ pub(crate) enum Ops {
     List(list::List),
     /// Shows one operation and its timeline
     Show(show::Show),
+    /// Shows what changes, as it does
+    Watch(watch::Watch),
     /// Cancels an operation, through the gateway or without one
     Cancel(cancel::Cancel),
     /// Tries again what was given up, through the gateway or without one
@@ -62,6 +66,7 @@ pub(crate) async fn run(ops: Ops) -> Result<()> {
     match ops {
         Ops::List(list) => list::run(list).await,
         Ops::Show(show) => show::run(show).await,
+        Ops::Watch(watch) => watch::run(watch).await,
         Ops::Cancel(cancel) => cancel::run(cancel).await,
         Ops::Retry(retry) => retry::run(retry).await,
         Ops::Resolve(resolve) => resolve::run(resolve).await,

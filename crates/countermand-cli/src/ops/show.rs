@@ -34,7 +34,7 @@ pub(super) async fn run(show: Show) -> Result<()> {
             .collect();
         return super::print(format_args!("{value}\n"));
     }
-    super::print(format_args!("{}\n{}", about(&found.row), timeline(&found.row, &entries)))
+    super::print(format_args!("{}\n{}", about(&found.row), timeline(&found.row, &entries, true)))
 }
 
 fn about(row: &Row) -> String {
@@ -66,12 +66,12 @@ fn about(row: &Row) -> String {
     lines.iter().map(|(name, value)| format!("{name:>14}  {}\n", one_line(value))).collect()
 }
 
-/// What happened, with the time since the operation began.
-fn timeline(row: &Row, entries: &[Entry]) -> String {
+/// What happened, with the time since the operation began; `ends` where nothing comes after it.
+pub(super) fn timeline(row: &Row, entries: &[Entry], ends: bool) -> String {
     let mut text = String::new();
     for (index, entry) in entries.iter().enumerate() {
         let since = entry.at.since(row.created_at).as_secs_f64();
-        let branch = if index + 1 == entries.len() { '└' } else { '├' };
+        let branch = if ends && index + 1 == entries.len() { '└' } else { '├' };
         let note = entry.note.as_deref().map(|note| format!("  {}", one_line(note))).unwrap_or_default();
         text.push_str(&format!("{since:>12.3} s  {branch}─ {:<22} {:<16}{note}\n", entry.event, entry.phase));
     }

@@ -35,6 +35,16 @@ impl State {
 }
 
 impl States {
+    /// All that is not settled.
+    pub(super) fn unsettled() -> Self {
+        Self { state: vec![State(UNSETTLED.to_owned())] }
+    }
+
+    /// Whether any was named.
+    pub(super) fn are_named(&self) -> bool {
+        !self.state.is_empty()
+    }
+
     /// Whether an operation in this phase is meant.
     pub(super) fn have(&self, phase: Phase) -> bool {
         self.state.is_empty() || self.state.iter().any(|state| state.has(phase))

@@ -9,6 +9,7 @@ mod ops;
 mod secrets;
 mod starting;
 mod terminals;
+mod watch;
 
 use crate::stage::{Caller, Door, Stage};
 use serde_json::{Value, json};

@@ -59,7 +59,7 @@ async fn each_command_has_a_page_of_its_own_in_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let into = dir.path().join("man1");
     assert!(said(&["man", "--dir", into.to_str().unwrap()]).await.is_empty());
-    let ops = ["list", "show", "cancel", "retry", "resolve"].map(|name| format!("ops-{name}"));
+    let ops = ["list", "show", "watch", "cancel", "retry", "resolve"].map(|name| format!("ops-{name}"));
     let names = COMMANDS.iter().map(|name| (*name).to_owned()).chain(ops);
     for name in names.map(|name| format!("countermand-{name}.1")).chain(["countermand.1".to_owned()]) {
         let page = std::fs::read_to_string(into.join(&name)).unwrap_or_else(|_| panic!("{name} is missing"));
