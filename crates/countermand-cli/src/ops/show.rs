@@ -73,7 +73,9 @@ pub(super) fn timeline(row: &Row, entries: &[Entry], ends: bool) -> String {
         let since = entry.at.since(row.created_at).as_secs_f64();
         let branch = if ends && index + 1 == entries.len() { '└' } else { '├' };
         let note = entry.note.as_deref().map(|note| format!("  {}", one_line(note))).unwrap_or_default();
-        text.push_str(&format!("{since:>12.3} s  {branch}─ {:<22} {:<16}{note}\n", entry.event, entry.phase));
+        let line = format!("{since:>12.3} s  {branch}─ {:<22} {:<16}{note}", entry.event, entry.phase);
+        text.push_str(line.trim_end());
+        text.push('\n');
     }
     text
 }

@@ -21,6 +21,9 @@ use unicode_width::UnicodeWidthStr as _;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// With less room than this nothing is worth beginning.
+const A_WORD: usize = 8;
+
 /// What to watch.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
@@ -135,13 +138,17 @@ impl Lines {
         self.tool = self.tool.max(tool.width());
         let tool = format!("{tool}{}", " ".repeat(self.tool - tool.width()));
         let cause = row.cause.map(|cause| cause.as_str()).filter(|cause| !text.starts_with(cause));
-        let whole = [at.as_str(), &id, &tool, phases, cause.unwrap_or_default(), &text];
-        match width {
-            None => spaced(&whole),
-            Some(width) if spaced(&whole).width() <= width => spaced(&whole),
-            // What went wrong is worth more than the cause, which an earlier line has.
-            Some(width) => clip(&spaced(&[&at, &id, &tool, phases, &text]), width),
+        let (at, id, tool, cause) = (at.as_str(), id.as_str(), tool.as_str(), cause.unwrap_or_default());
+        let whole = spaced(&[at, id, tool, phases, cause, &text]);
+        let Some(width) = width.filter(|width| *width < whole.width()) else { return whole };
+        // What went wrong is worth more than the cause, which an earlier line has; and the phases more than all that is before them.
+        let before: [&[&str]; 3] = [&[at, id, tool, phases], &[at, id, phases], &[id, phases]];
+        let fits = before.iter().map(|cells| spaced(cells)).find(|cells| cells.width() <= width);
+        let fits = fits.unwrap_or_else(|| spaced(before[2]));
+        if fits.width() + A_WORD > width {
+            return clip(&fits, width);
         }
+        clip(&spaced(&[&fits, &text]), width)
     }
 }
 

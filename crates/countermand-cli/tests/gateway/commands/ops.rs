@@ -149,7 +149,16 @@ async fn an_orphan_stands_out_in_the_list_with_what_is_failing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_ledger_is_named_with_what_to_do_and_is_not_made() {
     let stage = Stage::new().await;
-    for args in [&["ops", "list"][..], &["ops", "show", "a"], &["ops", "cancel", "a"]] {
+    let resolve = ["ops", "resolve", "a", "--as", "stopped", "--note", "why"];
+    for args in [
+        &["ops", "list"][..],
+        &["ops", "watch"],
+        &["ops", "watch", "a"],
+        &["ops", "show", "a"],
+        &["ops", "cancel", "a"],
+        &["ops", "retry", "a"],
+        &resolve,
+    ] {
         let said = stage.outcome(args).await.exited(1);
         assert!(said.stderr.contains(&stage.ledger_file().display().to_string()), "{}", said.stderr);
         assert!(said.stderr.contains("there is no such file"), "{}", said.stderr);
@@ -157,6 +166,37 @@ async fn a_missing_ledger_is_named_with_what_to_do_and_is_not_made() {
         assert!(said.stdout.is_empty());
     }
     assert!(!stage.ledger_file().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ledger_of_a_newer_version_is_named_as_such_and_left_alone() {
+    use std::os::unix::fs::FileExt as _;
+    let stage = Stage::new().await;
+    let mut caller = Caller::at(Door::Stdio, &stage).await;
+    let mut order = caller.call(1, "order", tagged("t")).await;
+    caller.answer(&mut order).await;
+    let row = stage.settled(1).await.remove(0);
+    caller.rest().await;
+    // SQLite keeps `user_version` here.
+    let file = std::fs::OpenOptions::new().write(true).open(stage.ledger_file()).unwrap();
+    file.write_all_at(&99_u32.to_be_bytes(), 60).unwrap();
+    let before = std::fs::read(stage.ledger_file()).unwrap();
+    for args in [
+        &["ops", "list"][..],
+        &["ops", "watch"],
+        &["ops", "watch", id(&row)],
+        &["ops", "show", id(&row)],
+        &["ops", "cancel", id(&row)],
+        &["ops", "retry", id(&row)],
+        &["ops", "resolve", id(&row), "--as", "stopped", "--note", "why"],
+    ] {
+        let said = stage.outcome(args).await.exited(1);
+        for word in ["its schema is version 99", "use the countermand that wrote it", "ledger.db"] {
+            assert!(said.stderr.contains(word), "{args:?}: {}", said.stderr);
+        }
+        assert!(said.stdout.is_empty());
+    }
+    assert_eq!(std::fs::read(stage.ledger_file()).unwrap(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

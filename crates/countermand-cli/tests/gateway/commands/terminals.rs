@@ -9,12 +9,17 @@ use tokio::process::Command;
 /// Runs `countermand ARGS -c CONFIG` on a terminal of its own, so many columns wide; `None` where no terminal can be had.
 async fn on_a_terminal(stage: &Stage, columns: usize, args: &[&str]) -> Option<Vec<String>> {
     let line = format!("stty cols {columns} rows 24 && {BINARY} {} -c config.yaml", args.join(" "));
-    let mut script = Command::new("script");
-    script.args(["-qec", &line, "/dev/null"]).current_dir(stage.dir.path()).env("COUNTERMAND_LOG", "warn");
+    script(stage, columns, &line).await
+}
+
+/// Runs a line of shell on a terminal of its own.
+async fn script(stage: &Stage, columns: usize, line: &str) -> Option<Vec<String>> {
     if Command::new("script").arg("--version").output().await.is_err() {
         println!("skipped: `script` of util-linux is not here");
         return None;
     }
+    let mut script = Command::new("script");
+    script.args(["-qec", line, "/dev/null"]).current_dir(stage.dir.path()).env("COUNTERMAND_LOG", "warn");
     let said = Outcome::of(script).await.exited(0).stdout;
     println!("{}\n{said}", "-".repeat(columns));
     Some(said.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect())
@@ -82,4 +87,23 @@ async fn a_program_gets_whole_ids_and_errors_one_operation_a_line() {
     assert!(words.next().unwrap().parse::<jiff::Timestamp>().is_ok(), "{line}");
     assert_eq!(words.next(), Some(id(&row)));
     assert_eq!(said.lines().count(), 3, "{said}");
+}
+
+/// `timeout` of coreutils presses Ctrl-C after a while: a terminal's watch has no other end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_fits_the_terminal_one_line_a_change() {
+    let stage = Stage::new().await;
+    stage.fake.fault(Route::CancelJob, Fault::Status(401, None), None);
+    let (_caller, row) = a_running_job(Door::Stdio, &stage).await;
+    stage.outcome(&["ops", "cancel", id(&row), "--no-wait"]).await.exited(0);
+    stage.phase("orphaned").await;
+    for columns in [200, 80, 40, 5] {
+        let line = format!(
+            "stty cols {columns} rows 24; timeout --preserve-status -s INT 1 {BINARY} ops watch -c config.yaml"
+        );
+        let Some(lines) = script(&stage, columns, &line).await else { return };
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        assert!(lines[0].chars().count() <= columns, "{columns}: {}", lines[0]);
+        assert!(lines[0].contains("orphaned") || columns < 40, "{columns}: {}", lines[0]);
+    }
 }
