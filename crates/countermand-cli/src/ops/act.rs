@@ -154,10 +154,12 @@ impl Deed {
         let event = event(&self.action);
         let shown = match event {
             Event::CancelWanted { .. } => row.cancel_wanted(),
-            // The phase alone does not tell: a retry can fail within the blink of an eye.
+            // The phase alone does not tell: a retry can fail within the blink of an eye. The history has one line a version, and
+            // may be ahead of the row by now.
             _ => {
                 let history = ledger.history(self.id).await?;
-                history.iter().skip(self.already).any(|entry| entry.event == event.name())
+                let of_row = usize::try_from(row.version).unwrap_or(usize::MAX);
+                history.iter().take(of_row).skip(self.already).any(|entry| entry.event == event.name())
             }
         };
         Ok(Acted { row, shown, gateway })
