@@ -108,19 +108,21 @@ impl Deed {
             tracing::info!(operation = %self.id, note, "an operator cancels");
         }
         engine.tell(self.id, event(&self.action)).await?;
-        let acted = self.watch_over(&engine, &*ledger).await;
+        let acted = self.watch_over(&engine, &ledger).await;
         self.strike_off(&*ledger).await;
         engine.shutdown(Duration::ZERO).await;
         acted
     }
 
     /// Until it has come far enough, or its driver has given it back: there is no reconciler that would take it.
-    async fn watch_over(&self, engine: &Engine, ledger: &dyn Ledger) -> Result<Acted> {
+    async fn watch_over(&self, engine: &Engine, ledger: &SqliteLedger) -> Result<Acted> {
         loop {
             // Before the row is read: what a driver wrote last is seen.
             let driven = engine.driven() > 0;
             let acted = self.look(ledger, false).await?;
-            let enough = self.is_enough(&acted) || self.is_put_off(&acted);
+            // Until it is ours it shows when somebody before us meant to try.
+            let ours = acted.row.epoch == ledger.epoch();
+            let enough = self.is_enough(&acted) || (ours && self.is_put_off(&acted));
             if enough || !driven || Instant::now() >= self.deadline {
                 return Ok(acted);
             }

@@ -269,6 +269,17 @@ async fn a_cancel_that_will_be_retried_in_a_minute_is_not_waited_for_and_lets_go
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphan_whose_next_try_is_a_minute_away_is_cancelled_at_once_without_a_gateway() {
+    let stage = Stage::new().await;
+    let (mut caller, row) = an_orphan(&stage).await;
+    caller.kill().await;
+    stage.fake.clear_faults();
+    stage.outcome(&["ops", "cancel", id(&row)]).await.exited(0);
+    assert_eq!(stage.operations().await[0]["phase"], "cancelled");
+    assert_eq!(stage.agree().await.cancelled, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_that_was_filed_for_a_gateway_that_died_is_done_once() {
     let stage = Stage::new().await;
     let (mut caller, row) = a_failed_undo(&stage).await;
