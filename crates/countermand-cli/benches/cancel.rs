@@ -63,9 +63,7 @@ async fn stage() -> Stage {
         .arg(&file);
     let mut client = StdioClient::spawn(command).unwrap();
     client.initialize("2025-11-25").await;
-    let said = client.stderr();
-    let at = said.find("http://").unwrap_or_else(|| panic!("{said}"));
-    let http = HttpClient::new(said[at..].lines().next().unwrap().trim());
+    let http = HttpClient::new(&client.stderr_line("http://").await);
     Stage { fake, started, offset, client, http, _dir: dir }
 }
 
