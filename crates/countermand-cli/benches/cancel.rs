@@ -14,6 +14,8 @@ use tokio::{process::Command, time::Instant};
 
 const CANCELS: u64 = 1_000;
 const CALLS: u64 = 3_000;
+/// The revision of the sessions.
+const REVISION: &str = "2025-11-25";
 
 const CONFIG: &str = r#"
 server: { name: bench }
@@ -61,9 +63,7 @@ async fn stage() -> Stage {
         .arg(&file);
     let mut client = StdioClient::spawn(command).unwrap();
     client.initialize("2025-11-25").await;
-    let said = client.stderr();
-    let at = said.find("http://").unwrap_or_else(|| panic!("{said}"));
-    let http = HttpClient::new(said[at..].lines().next().unwrap().trim());
+    let http = HttpClient::new(&client.stderr_line("http://").await);
     Stage { fake, started, offset, client, http, _dir: dir }
 }
 
@@ -155,6 +155,42 @@ async fn over_http(tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64>
     latencies(&events, kind, &sent)
 }
 
+/// Begins a session: its id.
+async fn session(http: &HttpClient) -> String {
+    let params = json!({
+        "protocolVersion": REVISION,
+        "capabilities": {},
+        "clientInfo": { "name": "bench", "version": "1" },
+    });
+    let hello = message::request(0, "initialize", params).to_string();
+    let head = http.post(&[], hello.as_bytes()).await.head().await;
+    head.header("mcp-session-id").expect("a session id").to_owned()
+}
+
+/// The same in sessions, where the cancel is a POST, or the session's DELETE.
+async fn in_sessions(deletes: bool, tool: &str, gate: Gate, route: Route, kind: &str) -> Vec<f64> {
+    let stage = stage().await;
+    let mut sent = Vec::new();
+    let mut id = session(&stage.http).await;
+    for index in 0..CANCELS {
+        let held = hold(&stage, gate, route, index);
+        let call = message::call(index + 1, tool, json!({ "tag": index.to_string() }));
+        let _open = stage.http.in_session(Some(&id), REVISION, &call).await;
+        held.reached().await;
+        sent.push(now(&stage));
+        if deletes {
+            let headers = [("MCP-Protocol-Version", REVISION), ("Mcp-Session-Id", id.as_str())];
+            stage.http.bodiless("DELETE", &headers).await.head().await;
+            id = session(&stage.http).await;
+        } else {
+            let cancel = message::cancelled(index + 1, None);
+            stage.http.in_session(Some(&id), REVISION, &cancel).await.head().await;
+        }
+    }
+    let events = stage.fake.wait_for(kind, CANCELS as usize).await;
+    latencies(&events, kind, &sent)
+}
+
 /// CPU time of a process so far: user and system, in clock ticks of 10 ms.
 fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -214,5 +250,15 @@ async fn main() {
         "HTTP stream closed, `job` tool: DELETE at the upstream",
         &over_http("job", job.0, job.1, job.2).await,
     );
+    for (how, deletes) in [("POST in a session", false), ("DELETE of a session", true)] {
+        line(
+            &format!("{how}, `http` tool: upstream connection closed"),
+            &in_sessions(deletes, "read", read.0, read.1, read.2).await,
+        );
+        line(
+            &format!("{how}, `job` tool: DELETE at the upstream"),
+            &in_sessions(deletes, "job", job.0, job.1, job.2).await,
+        );
+    }
     cost_of_a_call().await;
 }

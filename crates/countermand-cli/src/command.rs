@@ -2,9 +2,9 @@
 //!
 //! Exit codes: 0 fine, 1 failed, 2 usage, 78 (`EX_CONFIG`) a config that cannot be used.
 
-use crate::{check, config::ConfigErrors, demo, ops, schema, serve};
+use crate::{check, config::ConfigErrors, demo, manual, ops, schema, serve};
 use anyhow::Result;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
 
 /// A cancelled MCP tool call really stops upstream, or somebody is told that it did not.
@@ -40,6 +40,10 @@ enum Command {
     Ops(ops::Ops),
     /// Prints the JSON Schema of the config, for editors
     Schema,
+    /// Prints the completion script of a shell
+    Completions(manual::Completions),
+    /// Prints the man page, or writes one for each subcommand
+    Man(manual::Man),
     /// The slow job API of the demo
     #[command(hide = true)]
     DemoUpstream(demo::Upstream),
@@ -79,6 +83,10 @@ async fn run(command: Command) -> Result<ExitCode> {
             crate::print(format_args!("{:#}\n", schema::schema()))?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Completions(shell) => {
+            manual::completions(&shell, &Cli::command()).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man(man) => manual::man(&man, &Cli::command()).map(|()| ExitCode::SUCCESS),
         Command::DemoUpstream(upstream) => demo::upstream(upstream).await.map(|()| ExitCode::SUCCESS),
     }
 }

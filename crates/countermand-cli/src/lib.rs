@@ -13,7 +13,8 @@ mod check;
 mod ops;
 mod serve;
 mod demo;
+mod manual;
 mod command;
 
 pub use command::main;
-pub(crate) use terminal::{print, terminal_width};
+pub(crate) use terminal::{print, reader_is_gone, terminal_width, try_print};

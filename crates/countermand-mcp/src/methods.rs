@@ -165,3 +165,49 @@ fn cache_hints(info: &ServerInfo) -> String {
         implementation(info)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn page(tools: &[Arc<RawValue>], cursor: Option<&str>) -> Result<Value, i64> {
+        let params = cursor.map(|cursor| RawValue::from_string(format!(r#"{{"cursor":{cursor}}}"#)).unwrap());
+        let params = Params::of(params.as_deref()).unwrap();
+        let info = ServerInfo { name: "s".into(), title: None, version: "1".into(), instructions: None };
+        let listed = list_tools(&params, tools, &info, Revision::V2025_11_25).map_err(|error| error.code)?;
+        Ok(serde_json::from_str(&listed).unwrap())
+    }
+
+    fn tools(count: usize) -> Vec<Arc<RawValue>> {
+        let tool = |nth| RawValue::from_string(format!(r#"{{"name":"t{nth}"}}"#)).unwrap();
+        (0..count).map(tool).map(Arc::from).collect()
+    }
+
+    #[test]
+    fn many_tools_come_in_pages_each_once_and_in_order() {
+        for count in [0, 1, PAGE, PAGE + 1, 2 * PAGE, 250] {
+            let (tools, mut cursor, mut names) = (tools(count), None, Vec::new());
+            loop {
+                let page = page(&tools, cursor.as_deref()).unwrap();
+                names.extend(page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()));
+                match page.get("nextCursor") {
+                    Some(next) => cursor = Some(next.to_string()),
+                    None => break,
+                }
+            }
+            let all: Vec<Value> = (0..count).map(|nth| format!("t{nth}").into()).collect();
+            assert_eq!(names, all);
+        }
+    }
+
+    #[test]
+    fn a_cursor_that_is_not_ours_is_refused() {
+        let tools = tools(250);
+        let made_up = |text: &str| format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(text));
+        let others = [made_up("tools:300"), made_up("tools:7"), made_up("tools:0"), made_up("x"), "7".into()];
+        for cursor in others.iter().map(String::as_str).chain(["\"\"", "\"%\""]) {
+            assert_eq!(page(&tools, Some(cursor)), Err(RpcError::INVALID_PARAMS), "{cursor}");
+        }
+    }
+}

@@ -33,6 +33,10 @@ fn some_row() -> impl Strategy<Value = Row> {
 }
 
 fn some_query() -> impl Strategy<Value = Query> {
+    let whose = (
+        any::<bool>(),
+        prop::option::of(0_u8..4).prop_map(|number| Some(row(&format!("p{}", number?)).identity())),
+    );
     let order = prop::sample::select(vec![Order::Newest, Order::Oldest, Order::Urgency]);
     (
         any::<bool>(),
@@ -42,8 +46,11 @@ fn some_query() -> impl Strategy<Value = Query> {
         prop::option::of(0_u8..4),
         order,
         0_usize..30,
+        whose,
     )
-        .prop_map(|(unsettled, epoch, due, phases, principal, order, limit)| Query {
+        .prop_map(|(unsettled, epoch, due, phases, principal, order, limit, (untold, identity))| Query {
+            untold,
+            identity,
             unsettled,
             other_than_epoch: epoch,
             due_by: due.map(at),
@@ -58,6 +65,8 @@ fn some_query() -> impl Strategy<Value = Query> {
 /// What a query means, without an index.
 fn answers(row: &Row, query: &Query) -> bool {
     (!query.unsettled || !row.phase.is_settled())
+        && (!query.untold || row.phase.is_settled() && (row.cause.is_some() || row.delivered_at.is_none()))
+        && query.identity.as_ref().is_none_or(|identity| row.identity() == *identity)
         && query.other_than_epoch.is_none_or(|epoch| row.epoch != epoch)
         && query.due_by.is_none_or(|by| row.next_at.is_some_and(|next| next <= by))
         && (query.phases.is_empty() || query.phases.contains(&row.phase))

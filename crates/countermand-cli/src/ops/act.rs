@@ -1,108 +1,194 @@
-//! `ops cancel`: through the gateway that drives the row, or, where none runs, by driving it ourselves.
+//! An action on one row: through the gateway that drives it, or, where none runs, by driving it ourselves.
 
-use super::{Where, as_json, find, sentence};
+use super::find::Found;
 use crate::engines;
-use anyhow::{Result, bail};
-use clap::Args;
+use anyhow::Result;
 use countermand::{
+    clock::SystemClock,
     core::{
-        Cause, OperationId, Row,
+        Cause, OperationId, Phase, Row, Timestamp,
         event::Event,
         ports::{Action, Ledger, Request},
     },
+    engine::Engine,
     ledger::{OpenError, OpenMode, SqliteLedger},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How long the command follows a cancel before it leaves it to the gateway, or the next one.
+/// How long a command follows what it asked for before it leaves it to the gateway, or the next one.
 const FOLLOWED_FOR: Duration = Duration::from_secs(60);
+
+/// A next try that is further away than this is not waited for.
+const WAITED_FOR: Duration = Duration::from_secs(30);
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How often a command that waits for a gateway looks whether that one still lives.
 const TAKE_OVER_EVERY: Duration = Duration::from_secs(1);
 
-/// Which one.
-#[derive(Debug, Args)]
-pub(crate) struct Cancel {
-    /// The operation's id, or the beginning of it
-    id: String,
-    #[command(flatten)]
-    place: Where,
-    /// Why, for the log
-    #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
-    /// Do not wait for the outcome
-    #[arg(long)]
-    no_wait: bool,
-    /// The operation as one JSON object
-    #[arg(long)]
-    json: bool,
+/// What a command waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Somebody will do it, whatever happens: the request is filed, or the row shows it.
+    Filed,
+    /// The row shows it.
+    Shown,
+    /// The row is settled, or an operator's again.
+    Settled,
 }
 
-pub(super) async fn cancel(cancel: Cancel) -> Result<()> {
-    let found = find::one(&cancel.place, &cancel.id).await?;
-    let id = found.row.id;
-    if found.row.phase.is_settled() {
-        return tell(&cancel, &found.row, "It is settled already; there is nothing to cancel.");
-    }
-    let row = match SqliteLedger::open(&found.path, OpenMode::Gateway) {
-        Ok(ledger) => drive(Arc::new(ledger), id, cancel.no_wait).await?,
-        Err(OpenError::Locked { .. }) => {
-            let action = Action::Cancel { note: cancel.note.clone() };
-            found.ledger.file_request(Request { operation: id, action }).await?;
-            if cancel.no_wait { found.row } else { follow(&found, id).await? }
-        }
-        Err(error) => return Err(error.into()),
+/// What became of it.
+pub(super) struct Acted {
+    pub(super) row: Row,
+    /// Whether the row shows what was asked for.
+    pub(super) shown: bool,
+    /// Whether a gateway goes on with the row.
+    pub(super) gateway: bool,
+}
+
+/// Does it, and waits.
+///
+/// Without a gateway this process holds the ledger's lock until the row has come as far as is waited for, or its next try is
+/// too far away to be waited for. Nobody can tell it to let go before: whoever finds the lock taken is told by whom.
+pub(super) async fn act(found: &Found, action: Action, until: Until) -> Result<Acted> {
+    let already = found.ledger.history(found.row.id).await?.len();
+    let deed = Deed {
+        id: found.row.id,
+        action,
+        already,
+        until,
+        clock: SystemClock::new(),
+        deadline: Instant::now() + FOLLOWED_FOR,
     };
-    if row.phase.is_settled() || cancel.no_wait {
-        return tell(&cancel, &row, "");
-    }
-    tell(&cancel, &row, "")?;
-    bail!(
-        "operation {id} has not settled yet; the cancel stays wanted and is retried. Look again with `countermand ops show {id}`"
-    )
-}
-
-/// No gateway runs: this process holds the lock, and drives the one row.
-async fn drive(ledger: Arc<SqliteLedger>, id: OperationId, no_wait: bool) -> Result<Row> {
-    let engine = engines::of(ledger.clone());
-    engine.tell(id, Event::CancelWanted { cause: Cause::Operator, reason: None }).await?;
-    let until = Instant::now() + FOLLOWED_FOR;
-    let mut row = ledger.get(id).await?;
-    while !row.phase.is_settled() && Instant::now() < until && !(no_wait && row.cancel_wanted()) {
-        tokio::time::sleep(LOOK_EVERY).await;
-        row = ledger.get(id).await?;
-    }
-    engine.shutdown(Duration::ZERO).await;
-    Ok(row)
-}
-
-/// Whoever has the lock has been asked, and is watched. Should it end before the row is settled, or be another
-/// command that drives another row, this process goes on as soon as the lock is free.
-async fn follow(found: &find::Found, id: OperationId) -> Result<Row> {
-    let until = Instant::now() + FOLLOWED_FOR;
-    let mut try_again = Instant::now() + TAKE_OVER_EVERY;
-    loop {
-        let row = found.ledger.get(id).await?;
-        if row.phase.is_settled() || Instant::now() >= until {
-            return Ok(row);
+    match SqliteLedger::open(&found.path, OpenMode::Gateway) {
+        Ok(ledger) => deed.drive(ledger).await,
+        Err(OpenError::Locked { .. }) => {
+            found.ledger.file_request(Request { operation: deed.id, action: deed.action.clone() }).await?;
+            deed.follow(found).await
         }
-        if Instant::now() >= try_again {
-            match SqliteLedger::open(&found.path, OpenMode::Gateway) {
-                Ok(ledger) => return drive(Arc::new(ledger), id, false).await,
-                Err(OpenError::Locked { .. }) => try_again = Instant::now() + TAKE_OVER_EVERY,
-                Err(error) => return Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the row is told.
+pub(super) fn event(action: &Action) -> Event {
+    match action {
+        Action::Cancel { .. } => Event::CancelWanted { cause: Cause::Operator, reason: None },
+        Action::Retry => Event::RetryWanted,
+        Action::Resolve { verdict, note } => Event::Resolved { verdict: *verdict, note: note.clone() },
+    }
+}
+
+/// When what a row owes is tried next. An orphan that owes a cancel is polled as well, which does not stop it.
+pub(super) fn next_request(row: &Row) -> Option<Timestamp> {
+    match row.owes() {
+        Phase::CancelRequested => row.cancel_at,
+        _ => row.next_at,
+    }
+}
+
+struct Deed {
+    id: OperationId,
+    action: Action,
+    /// How many lines the row's history had before.
+    already: usize,
+    until: Until,
+    clock: SystemClock,
+    deadline: Instant,
+}
+
+impl Deed {
+    /// No gateway runs: this process holds the lock, and drives the one row.
+    async fn drive(&self, ledger: SqliteLedger) -> Result<Acted> {
+        let ledger = Arc::new(ledger);
+        let engine = engines::of(ledger.clone());
+        if let Action::Cancel { note } = &self.action {
+            // As a gateway does: `reason` is the client's text only.
+            tracing::info!(operation = %self.id, note, "an operator cancels");
+        }
+        engine.tell(self.id, event(&self.action)).await?;
+        let acted = self.watch_over(&engine, &ledger).await;
+        self.strike_off(&*ledger).await;
+        engine.shutdown(Duration::ZERO).await;
+        acted
+    }
+
+    /// Until it has come far enough, or its driver has given it back: there is no reconciler that would take it.
+    async fn watch_over(&self, engine: &Engine, ledger: &SqliteLedger) -> Result<Acted> {
+        loop {
+            // Before the row is read: what a driver wrote last is seen.
+            let driven = engine.driven() > 0;
+            let acted = self.look(ledger, false).await?;
+            // Until it is ours it shows when somebody before us meant to try.
+            let ours = acted.row.epoch == ledger.epoch();
+            let enough = self.is_enough(&acted) || (ours && self.is_put_off(&acted));
+            if enough || !driven || Instant::now() >= self.deadline {
+                return Ok(acted);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Whoever has the lock has been asked, and is watched. Should it end before that, or be another
+    /// command that drives another row, this process goes on as soon as the lock is free.
+    async fn follow(&self, found: &Found) -> Result<Acted> {
+        let mut try_again = Instant::now() + TAKE_OVER_EVERY;
+        loop {
+            let acted = self.look(&found.ledger, true).await?;
+            let enough = self.until == Until::Filed || self.is_enough(&acted);
+            if enough || self.is_put_off(&acted) || Instant::now() >= self.deadline {
+                return Ok(acted);
+            }
+            if Instant::now() >= try_again {
+                match SqliteLedger::open(&found.path, OpenMode::Gateway) {
+                    Ok(ledger) => return self.drive(ledger).await,
+                    Err(OpenError::Locked { .. }) => try_again = Instant::now() + TAKE_OVER_EVERY,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn look(&self, ledger: &dyn Ledger, gateway: bool) -> Result<Acted> {
+        let row = ledger.get(self.id).await?;
+        let event = event(&self.action);
+        let shown = match event {
+            Event::CancelWanted { .. } => row.cancel_wanted(),
+            // The phase alone does not tell: a retry can fail within the blink of an eye. The history has one line a version, and
+            // may be ahead of the row by now.
+            _ => {
+                let history = ledger.history(self.id).await?;
+                let of_row = usize::try_from(row.version).unwrap_or(usize::MAX);
+                history.iter().take(of_row).skip(self.already).any(|entry| entry.event == event.name())
+            }
+        };
+        Ok(Acted { row, shown, gateway })
+    }
+
+    fn is_enough(&self, acted: &Acted) -> bool {
+        let over = acted.row.phase.is_settled() || acted.row.phase.awaits_operator();
+        match self.until {
+            Until::Filed | Until::Shown => acted.shown || acted.row.phase.is_settled(),
+            Until::Settled => acted.row.phase.is_settled() || (acted.shown && over),
+        }
+    }
+
+    /// Whether the next try is not worth waiting for.
+    fn is_put_off(&self, acted: &Acted) -> bool {
+        acted.shown && next_request(&acted.row).is_some_and(|at| at.since(self.clock.at()) > WAITED_FOR)
+    }
+
+    /// Removes what was filed for a gateway that died before it got to it: it is done, and the next one must not do it again.
+    async fn strike_off(&self, ledger: &dyn Ledger) {
+        for filed in ledger.requests().await.unwrap_or_default() {
+            if filed.request.operation == self.id
+                && filed.request.action == self.action
+                && let Err(error) = ledger.answered(filed.number).await
+            {
+                tracing::warn!(operation = %self.id, "{error}");
             }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-fn tell(cancel: &Cancel, row: &Row, more: &str) -> Result<()> {
-    if cancel.json {
-        return super::print(format_args!("{}\n", as_json(row)));
-    }
-    super::print(format_args!("{}: {} {more}\n", row.id, sentence(row)))
 }

@@ -1,12 +1,16 @@
 //! `ops list`.
 
-use super::{Where, as_json, is_alarming, rfc3339};
-use anyhow::{Result, bail};
+use super::{
+    Where, as_json, ids, is_alarming,
+    states::States,
+    table::{self, Column, clip, one_line},
+    times,
+};
+use anyhow::Result;
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
-use countermand::core::{
-    Phase, Row,
-    ports::{Ledger as _, Query},
+use countermand::{
+    clock::SystemClock,
+    core::{Row, ports::Ledger as _},
 };
 
 /// As many as there can be.
@@ -17,9 +21,8 @@ const ALL: usize = i64::MAX as usize;
 pub(crate) struct List {
     #[command(flatten)]
     place: Where,
-    /// Only operations in this phase; also `settled`, `unsettled`
-    #[arg(long, value_name = "S")]
-    state: Vec<String>,
+    #[command(flatten)]
+    states: States,
     /// At most so many; without it, all that retention keeps
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -29,13 +32,11 @@ pub(crate) struct List {
 }
 
 pub(super) async fn run(list: List) -> Result<()> {
-    let query = query(&list)?;
-    let settled_only = list.state.iter().any(|state| state == "settled");
+    let query = list.states.query(list.limit.unwrap_or(ALL));
     let mut rows: Vec<Row> = Vec::new();
     for (_, ledger) in list.place.open_all()? {
         rows.extend(ledger.list(query.clone()).await?);
     }
-    rows.retain(|row| !settled_only || row.phase.is_settled());
     rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
     rows.truncate(list.limit.unwrap_or(usize::MAX));
     if list.json {
@@ -47,7 +48,7 @@ pub(super) async fn run(list: List) -> Result<()> {
     if rows.is_empty() {
         return super::print(format_args!("No operations.\n"));
     }
-    super::print(format_args!("{}\n", table(&rows)))?;
+    super::print(format_args!("{}", table(&rows, crate::terminal_width().map(usize::from))))?;
     let alarming = rows.iter().filter(|row| is_alarming(row.phase)).count();
     let unsettled = rows.iter().filter(|row| !row.phase.is_settled()).count();
     super::print(format_args!(
@@ -56,40 +57,55 @@ pub(super) async fn run(list: List) -> Result<()> {
     ))
 }
 
-fn query(list: &List) -> Result<Query> {
-    let mut query = Query { limit: list.limit.unwrap_or(ALL), ..Query::default() };
-    for state in &list.state {
-        match state.as_str() {
-            "unsettled" => query.unsettled = true,
-            "settled" => query.phases.extend(Phase::ALL.iter().copied().filter(|phase| phase.is_settled())),
-            state => match state.parse::<Phase>() {
-                Ok(phase) => query.phases.push(phase),
-                Err(error) => bail!("{error}, settled, unsettled"),
-            },
+const COLUMNS: [Column; 7] = [
+    Column { head: "CREATED", least: None, rank: 3 },
+    Column { head: "ID", least: None, rank: 0 },
+    Column { head: "TOOL", least: Some(8), rank: 2 },
+    Column { head: "UPSTREAM ID", least: Some(6), rank: 5 },
+    Column { head: "PHASE", least: None, rank: 0 },
+    Column { head: "CAUSE", least: Some(8), rank: 4 },
+    Column { head: "LAST ERROR", least: Some(12), rank: 1 },
+];
+
+/// A terminal that is narrower than this shows errors beneath their rows.
+const ROOM_FOR_ERRORS: usize = 140;
+
+/// Fitted to a terminal; for a program everything is whole, and no cell but the last has a space.
+fn table(rows: &[Row], width: Option<usize>) -> String {
+    let now = SystemClock::new().at();
+    let endings = ids::ending_length(rows);
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let (created, id) = match width {
+                Some(_) => (times::short(row.created_at, now), ids::ending(row.id, endings)),
+                None => (times::seconds(row.created_at), row.id.to_string()),
+            };
+            vec![
+                created,
+                id,
+                one_line(&row.tool),
+                row.upstream_id.as_ref().map_or_else(|| "-".to_owned(), |id| one_line(id.as_str())),
+                row.phase.to_string(),
+                row.cause.map_or("-", |cause| cause.as_str()).to_owned(),
+                error(row),
+            ]
+        })
+        .collect();
+    let Some(width) = width.filter(|width| *width < ROOM_FOR_ERRORS) else {
+        return table::lines(&COLUMNS, &cells, width).join("\n") + "\n";
+    };
+    let mut lines = table::lines(&COLUMNS[..COLUMNS.len() - 1], &cells, Some(width)).into_iter();
+    let mut text: String = lines.next().into_iter().map(|heads| heads + "\n").collect();
+    for (line, row) in lines.zip(rows) {
+        text += &format!("{line}\n");
+        if row.last_error.is_some() {
+            text += &(clip(&format!("  {}", error(row)), width) + "\n");
         }
     }
-    Ok(query)
+    text
 }
 
-fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(width) = crate::terminal_width() {
-        table.set_width(width);
-    } else {
-        table.set_content_arrangement(ContentArrangement::Disabled);
-    }
-    table.set_header(["CREATED", "ID", "TOOL", "UPSTREAM ID", "PHASE", "CAUSE", "LAST ERROR"]);
-    for row in rows {
-        table.add_row([
-            rfc3339(row.created_at).chars().take(19).collect::<String>().replace('T', " "),
-            row.id.to_string(),
-            row.tool.clone(),
-            row.upstream_id.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-            row.phase.to_string(),
-            row.cause.map_or("-", |cause| cause.as_str()).to_owned(),
-            row.last_error.clone().unwrap_or_default(),
-        ]);
-    }
-    table
+fn error(row: &Row) -> String {
+    one_line(row.last_error.as_deref().unwrap_or_default())
 }

@@ -1,15 +1,24 @@
 //! `countermand ops`: what an operator sees and does, with and without a running gateway.
 
-mod act;
+mod times;
+mod ids;
+mod table;
 mod find;
+mod act;
+mod states;
 mod list;
 mod show;
+mod follow;
+mod watch;
+mod cancel;
+mod retry;
+mod resolve;
 
 use crate::config;
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use countermand::{
-    core::{Phase, Row},
+    core::{Now, Phase, Row, event::Event, step},
     ledger::{LedgerUrl, OpenError, OpenMode, SqliteLedger, siblings},
 };
 use serde_json::{Value, json};
@@ -27,8 +36,14 @@ pub(crate) enum Ops {
     List(list::List),
     /// Shows one operation and its timeline
     Show(show::Show),
+    /// Shows what changes, as it does
+    Watch(watch::Watch),
     /// Cancels an operation, through the gateway or without one
-    Cancel(act::Cancel),
+    Cancel(cancel::Cancel),
+    /// Tries again what was given up, through the gateway or without one
+    Retry(retry::Retry),
+    /// Settles by your word what could not be settled
+    Resolve(resolve::Resolve),
 }
 
 /// Which ledger is meant.
@@ -51,7 +66,10 @@ pub(crate) async fn run(ops: Ops) -> Result<()> {
     match ops {
         Ops::List(list) => list::run(list).await,
         Ops::Show(show) => show::run(show).await,
-        Ops::Cancel(cancel) => act::cancel(cancel).await,
+        Ops::Watch(watch) => watch::run(watch).await,
+        Ops::Cancel(cancel) => cancel::run(cancel).await,
+        Ops::Retry(retry) => retry::run(retry).await,
+        Ops::Resolve(resolve) => resolve::run(resolve).await,
     }
 }
 
@@ -123,7 +141,32 @@ pub(crate) fn as_json(row: &Row) -> Value {
     })
 }
 
-/// The order in which operations deserve attention at one glance.
+/// Tells what an operation has come to: in a sentence, or as one JSON object.
+fn answer(json: bool, row: &Row, more: &str) -> Result<()> {
+    if json {
+        return print(format_args!("{}\n", as_json(row)));
+    }
+    print(format_args!("{}\n", format!("{}: {} {more}", row.id, sentence(row)).trim_end()))
+}
+
+/// The phases in which an event has a meaning, in words, and whether the row's own is one of them. What decides is asked.
+fn legal_in(row: &Row, event: &Event) -> (String, bool) {
+    let is_legal = |phase: Phase| step(Row { phase, ..row.clone() }, event.clone(), Now::default()).is_ok();
+    let phases: Vec<_> =
+        Phase::ALL.iter().filter(|phase| is_legal(**phase)).map(|phase| format!("`{phase}`")).collect();
+    (phases.join(", "), is_legal(row.phase))
+}
+
+/// Who goes on with an operation, and when.
+fn when(acted: &act::Acted) -> String {
+    match act::next_request(&acted.row) {
+        _ if !acted.gateway => " as soon as a gateway runs on its ledger".to_owned(),
+        Some(at) => format!(", next at {}", rfc3339(at)),
+        None => String::new(),
+    }
+}
+
+/// Whether an operation in this phase deserves attention at one glance.
 pub(crate) fn is_alarming(phase: Phase) -> bool {
     matches!(phase, Phase::Orphaned | Phase::NeedsIntervention | Phase::CompensationFailed)
 }

@@ -1,6 +1,6 @@
 //! `ops show`: one operation, and what happened to it when.
 
-use super::{Where, as_json, find, rfc3339, sentence};
+use super::{Where, as_json, find, rfc3339, sentence, table::one_line};
 use anyhow::Result;
 use clap::Args;
 use countermand::core::{
@@ -12,7 +12,7 @@ use serde_json::json;
 /// Which one.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The operation's id, or the beginning of it
+    /// The operation's id, or the beginning or ending of it
     id: String,
     #[command(flatten)]
     place: Where,
@@ -34,7 +34,7 @@ pub(super) async fn run(show: Show) -> Result<()> {
             .collect();
         return super::print(format_args!("{value}\n"));
     }
-    super::print(format_args!("{}\n{}", about(&found.row), timeline(&found.row, &entries)))
+    super::print(format_args!("{}\n{}", about(&found.row), timeline(&found.row, &entries, true)))
 }
 
 fn about(row: &Row) -> String {
@@ -63,17 +63,19 @@ fn about(row: &Row) -> String {
     if let Some(error) = &row.last_error {
         lines.push(("last error", error.clone()));
     }
-    lines.iter().map(|(name, value)| format!("{name:>14}  {value}\n")).collect()
+    lines.iter().map(|(name, value)| format!("{name:>14}  {}\n", one_line(value))).collect()
 }
 
-/// What happened, with the time since the operation began.
-fn timeline(row: &Row, entries: &[Entry]) -> String {
+/// What happened, with the time since the operation began; `ends` where nothing comes after it.
+pub(super) fn timeline(row: &Row, entries: &[Entry], ends: bool) -> String {
     let mut text = String::new();
     for (index, entry) in entries.iter().enumerate() {
         let since = entry.at.since(row.created_at).as_secs_f64();
-        let branch = if index + 1 == entries.len() { '└' } else { '├' };
-        let note = entry.note.as_deref().map(|note| format!("  {note}")).unwrap_or_default();
-        text.push_str(&format!("{since:>12.3} s  {branch}─ {:<22} {:<16}{note}\n", entry.event, entry.phase));
+        let branch = if ends && index + 1 == entries.len() { '└' } else { '├' };
+        let note = entry.note.as_deref().map(|note| format!("  {}", one_line(note))).unwrap_or_default();
+        let line = format!("{since:>12.3} s  {branch}─ {:<22} {:<16}{note}", entry.event, entry.phase);
+        text.push_str(line.trim_end());
+        text.push('\n');
     }
     text
 }

@@ -1,11 +1,15 @@
 //! The command line beside the gateway: what it says, where, and how it exits.
 
+mod by_hand;
 mod cancels;
 mod disk;
 mod family;
+mod manual;
 mod ops;
 mod secrets;
 mod starting;
+mod terminals;
+mod watch;
 
 use crate::stage::{Caller, Door, Stage};
 use serde_json::{Value, json};

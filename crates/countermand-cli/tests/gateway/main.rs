@@ -28,4 +28,5 @@ mod status;
 mod ends;
 mod sessions;
 mod reissue;
+mod shapes;
 mod commands;

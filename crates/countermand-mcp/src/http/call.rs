@@ -84,20 +84,28 @@ impl Asked {
         let (tasks, handler) = (admission.tasks(), exchange.door.handler.clone());
         let reader = Reader { generation: body.generation(), closed };
         tasks.spawn(supervise(handler, call, admission, outlet, reader, exchange.door.options.keep_alive));
-        begin(body, exchange.door.options.early_headers, exchange.shape).await
+        begin(body, exchange.door.options.early_headers, exchange.shape, |code| {
+            status_of(code, StatusCode::OK)
+        })
+        .await
     }
 }
 
 /// Waits a moment for what the call has to say, so that a quick failure keeps its status, and begins the response:
-/// with headers alone if the call takes its time.
-pub(super) async fn begin(mut body: CallBody, early: Duration, shape: Shape) -> Result<Response<Body>, Gone> {
+/// with headers alone if the call takes its time. `status` is that of an error with such a code.
+pub(super) async fn begin(
+    mut body: CallBody,
+    early: Duration,
+    shape: Shape,
+    status: impl Fn(i64) -> StatusCode,
+) -> Result<Response<Body>, Gone> {
     let _ = timeout(early, body.ready()).await;
     match body.head() {
         Head::Gone => Err(Gone),
         Head::Nothing => Ok(super::exchange::accepted()),
         Head::Stream => Ok(headed(StatusCode::OK, shape, Body::Call(body))),
         Head::Whole { json, shaped, error } => {
-            let status = error.map_or(StatusCode::OK, |code| status_of(code, StatusCode::OK));
+            let status = error.map_or(StatusCode::OK, status);
             // A failure that has a status of its own is no stream.
             Ok(match status {
                 StatusCode::OK => headed(status, shape, Body::Whole(Some(shaped))),

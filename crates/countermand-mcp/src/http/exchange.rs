@@ -33,6 +33,9 @@ pub(super) enum Refusal {
     Rpc(Option<Box<RawValue>>, RpcError),
     /// There is no such session.
     Absent(Option<Box<RawValue>>, RpcError),
+    /// A session's client gets every error of a request of its own as an answer: to it a 404 would mean that the
+    /// session has ended, and any other status that something between us has failed.
+    Answered(Box<RawValue>, RpcError),
     Gone,
 }
 
@@ -69,6 +72,7 @@ pub(super) async fn serve<H: Handler>(
             Ok(failed(status_of(error.code, StatusCode::BAD_REQUEST), id.as_deref(), &error))
         }
         Err(Refusal::Absent(id, error)) => Ok(failed(StatusCode::NOT_FOUND, id.as_deref(), &error)),
+        Err(Refusal::Answered(id, error)) => Ok(failed(StatusCode::OK, Some(&id), &error)),
     }
 }
 

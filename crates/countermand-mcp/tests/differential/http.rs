@@ -9,14 +9,14 @@ use tokio::net::TcpStream;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-struct Ask {
+pub(crate) struct Ask {
     verb: &'static str,
     headers: Vec<(&'static str, String)>,
     body: String,
 }
 
 impl Ask {
-    fn of(method: &str, params: &str) -> Self {
+    pub(crate) fn of(method: &str, params: &str) -> Self {
         let comma = if params.is_empty() { "" } else { "," };
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{{params}{comma}{META}}}}}"#);
@@ -34,7 +34,7 @@ impl Ask {
         Self::of("tools/call", params).with("Mcp-Name", "echo")
     }
 
-    fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(there, _)| *there != name);
         self.twice(name, value)
     }
@@ -44,17 +44,23 @@ impl Ask {
         self
     }
 
-    fn without(mut self, name: &str) -> Self {
+    pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(there, _)| *there != name);
         self
     }
 
-    fn body(mut self, body: &str) -> Self {
+    pub(crate) fn body(mut self, body: &str) -> Self {
         body.clone_into(&mut self.body);
         self
     }
 
-    fn verb(mut self, verb: &'static str) -> Self {
+    /// With this session, where one is named.
+    pub(crate) fn in_session(&self, session: &str) -> Self {
+        let headers = self.headers.iter().map(|(name, value)| (*name, value.replace("SESSION", session)));
+        Self { verb: self.verb, headers: headers.collect(), body: self.body.clone() }
+    }
+
+    pub(crate) fn verb(mut self, verb: &'static str) -> Self {
         self.verb = verb;
         self
     }
@@ -133,7 +139,7 @@ fn cases() -> Vec<(&'static str, Ask)> {
 }
 
 /// Status, content type, and every JSON-RPC message of the response.
-async fn outcome(server: SocketAddr, ask: &Ask) -> Value {
+pub(crate) async fn outcome(server: SocketAddr, ask: &Ask) -> Value {
     let mut stream = TcpStream::connect(server).await.unwrap();
     let mut head = format!("{} /mcp HTTP/1.1\r\nConnection: close\r\n", ask.verb);
     for (name, value) in &ask.headers {

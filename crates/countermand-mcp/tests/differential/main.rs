@@ -2,5 +2,6 @@
 
 mod compare;
 mod http;
+mod sessions;
 mod lines;
 mod servers;

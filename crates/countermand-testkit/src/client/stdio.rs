@@ -4,11 +4,11 @@ use super::{message, soon};
 use serde_json::{Value, json};
 use std::io;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, Lines,
 };
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
@@ -19,7 +19,7 @@ pub struct StdioClient {
     output: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     /// Messages that were read while another one was looked for.
     passed: Vec<Value>,
-    stderr: Arc<Mutex<String>>,
+    stderr: watch::Sender<String>,
     stderr_ended: Option<JoinHandle<()>>,
     next_barrier: u64,
     stateless: bool,
@@ -44,7 +44,7 @@ impl StdioClient {
             let mut chunk = [0; 4096];
             while let Ok(read @ 1..) = errors.read(&mut chunk).await {
                 let text = String::from_utf8_lossy(&chunk[..read]);
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+                kept.send_modify(|kept| kept.push_str(&text));
             }
         }));
         Ok(client)
@@ -61,7 +61,7 @@ impl StdioClient {
             input: Some(Box::new(input)),
             output: BufReader::new(output).lines(),
             passed: Vec::new(),
-            stderr: Arc::default(),
+            stderr: watch::Sender::default(),
             stderr_ended: None,
             next_barrier: 0,
             stateless: false,
@@ -208,7 +208,18 @@ impl StdioClient {
 
     /// What the process has written to stderr so far.
     pub fn stderr(&self) -> String {
-        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stderr.borrow().clone()
+    }
+
+    /// Waits until the process has written a whole line with this text to stderr, and returns the line from there on.
+    pub async fn stderr_line(&self, text: &str) -> String {
+        let line = |said: &str| {
+            let (line, _) = said[said.find(text)?..].split_once('\n')?;
+            Some(line.trim().to_owned())
+        };
+        let mut seen = self.stderr.subscribe();
+        let said = soon("a line on stderr", seen.wait_for(|said| line(said).is_some())).await;
+        said.ok().and_then(|said| line(&said)).unwrap_or_default()
     }
 
     /// Waits until the process, and whoever else has its stderr, has closed it; and returns all that was written there.

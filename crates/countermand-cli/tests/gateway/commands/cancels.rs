@@ -3,7 +3,7 @@
 use super::{a_running_job, has_all_keys, id, tagged};
 use crate::{
     over_all,
-    stage::{Caller, Door, Stage},
+    stage::{Caller, Door, Outcome, Stage},
 };
 use countermand_testkit::fake::{Filter, Gate};
 use serde_json::{Value, json};
@@ -148,4 +148,25 @@ async fn a_cancel_that_is_killed_while_it_drives_the_row_leaves_it_wanted_for_th
     let _next = stage.stdio().await;
     assert_eq!(stage.phase("cancelled").await["cause"], "operator");
     stage.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_finds_a_cancel_at_work_is_told_whose_the_lock_is_and_one_that_did_not_wait_has_let_go()
+ {
+    let stage = Stage::new().await;
+    let (mut caller, row) = a_running_job(Door::Http, &stage).await;
+    caller.kill().await;
+    let held = stage.fake.hold(Gate::CancelReceived, Filter::default());
+    let mut command = cancelling(&stage, &row);
+    held.reached().await;
+    let refused = Outcome::of(stage.serve(&["--http", "127.0.0.1:0"])).await.exited(1);
+    let pid = command.id().unwrap();
+    assert!(refused.stderr.contains(&format!("(process {pid}) holds it")), "{}", refused.stderr);
+    command.kill().await.unwrap();
+    // The cancel is wanted already; who does not wait only makes sure of that.
+    stage.outcome(&["ops", "cancel", id(&row), "--no-wait"]).await.exited(0);
+    let _gateway = stage.http().await;
+    held.release();
+    assert_eq!(stage.phase("cancelled").await["cause"], "operator");
+    assert_eq!(stage.agree().await.cancelled, 1);
 }

@@ -61,7 +61,7 @@ async fn show_tells_the_timeline_in_words_and_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
+async fn the_beginning_or_the_ending_of_an_id_is_enough_where_it_is_the_only_one() {
     let stage = Stage::new().await;
     let mut caller = Caller::at(Door::Stdio, &stage).await;
     for call in 1..=2 {
@@ -74,7 +74,16 @@ async fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
     assert!(ambiguous.stderr.contains("more than one operation"), "{}", ambiguous.stderr);
     let shown = stage.outcome(&["ops", "show", &one[..=same].to_ascii_uppercase()]).await.exited(0);
     assert!(shown.stdout.contains(one), "{}", shown.stdout);
-    for command in ["show", "cancel"] {
+    for ending in [&one[28..], &format!("…{}", &one[28..]), &one[24..].to_ascii_uppercase()] {
+        let shown = stage.outcome(&["ops", "show", ending]).await.exited(0);
+        assert!(shown.stdout.contains(one), "{ending}: {}", shown.stdout);
+    }
+    let different = one.bytes().rev().zip(two.bytes().rev()).take_while(|(a, b)| a == b).count();
+    if different > 0 {
+        let ambiguous = stage.outcome(&["ops", "show", &one[36 - different..]]).await.exited(1);
+        assert!(ambiguous.stderr.contains("more than one operation"), "{}", ambiguous.stderr);
+    }
+    for command in ["show", "cancel", "retry"] {
         let unknown = stage.outcome(&["ops", command, "ffff"]).await.exited(1);
         assert!(unknown.stderr.contains("no operation's id starts with `ffff`"), "{}", unknown.stderr);
         assert!(unknown.stdout.is_empty());
@@ -106,10 +115,21 @@ async fn a_list_is_newest_first_and_can_be_cut_and_filtered_by_state() {
         of(listed(&stage, &["--state", "cancelled", "--state", "running"]).await),
         ["job-3", "job-2", "job-1"]
     );
+    let mixed = ["--state", "unsettled", "--state", "cancelled"];
+    assert_eq!(of(listed(&stage, &mixed).await), ["job-3", "job-2", "job-1"]);
+    let mixed = ["--state", "settled", "--state", "running"];
+    assert_eq!(of(listed(&stage, &mixed).await), ["job-3", "job-2", "job-1"]);
+    assert_eq!(
+        of(listed(&stage, &["--state", "settled", "--limit", "1"]).await),
+        ["job-1"],
+        "filtered, then cut"
+    );
+    assert_eq!(of(listed(&stage, &["--state", "unsettled", "--limit", "1"]).await), ["job-3"]);
+    assert!(listed(&stage, &["--limit", "0"]).await.is_empty());
     assert!(listed(&stage, &["--state", "orphaned"]).await.is_empty());
     let table = stage.outcome(&["ops", "list"]).await.exited(0).stdout;
     assert!(table.contains("3 listed, 2 unsettled, 0 of them need a look."), "{table}");
-    let wrong = stage.outcome(&["ops", "list", "--state", "gone"]).await.exited(1);
+    let wrong = stage.outcome(&["ops", "list", "--state", "gone"]).await.exited(2);
     assert!(wrong.stderr.contains("gone") && wrong.stderr.contains("unsettled"), "{}", wrong.stderr);
 }
 
@@ -129,7 +149,16 @@ async fn an_orphan_stands_out_in_the_list_with_what_is_failing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_ledger_is_named_with_what_to_do_and_is_not_made() {
     let stage = Stage::new().await;
-    for args in [&["ops", "list"][..], &["ops", "show", "a"], &["ops", "cancel", "a"]] {
+    let resolve = ["ops", "resolve", "a", "--as", "stopped", "--note", "why"];
+    for args in [
+        &["ops", "list"][..],
+        &["ops", "watch"],
+        &["ops", "watch", "a"],
+        &["ops", "show", "a"],
+        &["ops", "cancel", "a"],
+        &["ops", "retry", "a"],
+        &resolve,
+    ] {
         let said = stage.outcome(args).await.exited(1);
         assert!(said.stderr.contains(&stage.ledger_file().display().to_string()), "{}", said.stderr);
         assert!(said.stderr.contains("there is no such file"), "{}", said.stderr);
@@ -137,6 +166,37 @@ async fn a_missing_ledger_is_named_with_what_to_do_and_is_not_made() {
         assert!(said.stdout.is_empty());
     }
     assert!(!stage.ledger_file().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ledger_of_a_newer_version_is_named_as_such_and_left_alone() {
+    use std::os::unix::fs::FileExt as _;
+    let stage = Stage::new().await;
+    let mut caller = Caller::at(Door::Stdio, &stage).await;
+    let mut order = caller.call(1, "order", tagged("t")).await;
+    caller.answer(&mut order).await;
+    let row = stage.settled(1).await.remove(0);
+    caller.rest().await;
+    // SQLite keeps `user_version` here.
+    let file = std::fs::OpenOptions::new().write(true).open(stage.ledger_file()).unwrap();
+    file.write_all_at(&99_u32.to_be_bytes(), 60).unwrap();
+    let before = std::fs::read(stage.ledger_file()).unwrap();
+    for args in [
+        &["ops", "list"][..],
+        &["ops", "watch"],
+        &["ops", "watch", id(&row)],
+        &["ops", "show", id(&row)],
+        &["ops", "cancel", id(&row)],
+        &["ops", "retry", id(&row)],
+        &["ops", "resolve", id(&row), "--as", "stopped", "--note", "why"],
+    ] {
+        let said = stage.outcome(args).await.exited(1);
+        for word in ["its schema is version 99", "use the countermand that wrote it", "ledger.db"] {
+            assert!(said.stderr.contains(word), "{args:?}: {}", said.stderr);
+        }
+        assert!(said.stdout.is_empty());
+    }
+    assert_eq!(std::fs::read(stage.ledger_file()).unwrap(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,9 +20,7 @@ async fn an_abort_a_timeout_a_lifetime_a_disconnect_an_operator_and_a_shutdown_a
     stage.configure(|config| config.replace("lifetime: 1s\n", "lifetime: 1s\n    timeout: 10m\n"));
     let mut client = StdioClient::spawn(stage.serve(&["--stdio", "--http", "127.0.0.1:0"])).unwrap();
     client.initialize("2025-11-25").await;
-    let said = client.stderr();
-    let at = said.find("http://").expect("it says where it listens");
-    let http = HttpClient::new(said[at..].lines().next().unwrap().trim());
+    let http = HttpClient::new(&client.stderr_line("http://").await);
 
     // One after the other, so that the upstream's ids are known.
     for (id, tool) in

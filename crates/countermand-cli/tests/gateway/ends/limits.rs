@@ -66,9 +66,7 @@ async fn the_limit_of_all_calls_binds_across_both_doors() {
     limited(&stage, "per_principal: 2, total: 3");
     let mut client = StdioClient::spawn(stage.serve(&["--stdio", "--http", "127.0.0.1:0"])).unwrap();
     client.initialize("2025-11-25").await;
-    let said = client.stderr();
-    let at = said.find("http://").expect("it says where it listens");
-    let http = HttpClient::new(said[at..].lines().next().unwrap().trim());
+    let http = HttpClient::new(&client.stderr_line("http://").await);
     for id in 1..=2 {
         client.send(&message::call(id, "search", tagged(&format!("t{id}")))).await;
     }

@@ -7,7 +7,7 @@ use crate::http::call::{Asked, Caller, Reader, begin, tell, ticks};
 use crate::http::exchange::Exchange;
 use crate::message::Id;
 use crate::{Call, Handler, RpcError, handler};
-use http::Response;
+use http::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,8 @@ impl InSession {
         let reader = Reader { generation: body.generation(), closed };
         attend(&tasks, Arc::clone(&outlet), reader, exchange.door.options.keep_alive);
         tasks.spawn(supervise(handler, call, admission, outlet, place));
-        begin(body, exchange.door.options.early_headers, exchange.shape).await
+        // An error is an answer: see `Refusal::Answered`.
+        begin(body, exchange.door.options.early_headers, exchange.shape, |_| StatusCode::OK).await
     }
 }
 

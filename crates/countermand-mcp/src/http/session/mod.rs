@@ -26,9 +26,9 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 /// Ended responses that a session keeps.
 const KEPT: usize = 64;
 /// Bytes of ended responses that a session keeps; the newest one is kept whatever its size.
-const KEPT_BYTES: usize = 4 * 1024 * 1024;
+const KEPT_BYTES: usize = 1024 * 1024;
 /// How often sessions are looked after.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// All sessions of a server, by their ids.
 pub(super) struct Sessions {

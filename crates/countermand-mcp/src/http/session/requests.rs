@@ -85,25 +85,25 @@ pub(crate) async fn post<H: Handler>(
         // We ask nothing, so it answers nothing.
         Message::Response => return Ok(accepted()),
     };
-    let refuse = Refusal::of(Some(request.id));
-    let params = Params::of(request.params).map_err(&refuse)?;
+    let refuse = |error| Refusal::Answered(request.id.to_owned(), error);
+    let params = Params::of(request.params).map_err(refuse)?;
     let revision = session.revision;
     let exchange = Exchange { door, headers, request: &request, params: &params, revision, shape };
-    let result = match Method::find(&request.method, revision).map_err(&refuse)? {
+    let result = match Method::find(&request.method, revision).map_err(refuse)? {
         Method::Initialize => {
             let why = "Invalid request: this session is initialized already";
             return Err(refuse(RpcError::invalid_request(why)));
         }
         Method::SetLevel => {
-            session.set_level(params.level().map_err(&refuse)?);
+            session.set_level(params.level().map_err(refuse)?);
             Some("{}".to_owned())
         }
-        method => methods::answer_at_once(method, &params, &*door.handler, revision).map_err(&refuse)?,
+        method => methods::answer_at_once(method, &params, &*door.handler, revision).map_err(refuse)?,
     };
     if let Some(result) = result {
         return Ok(answered(request.id, &result));
     }
-    let call = InSession::admit(&exchange, &session).map_err(&refuse)?;
+    let call = InSession::admit(&exchange, &session).map_err(refuse)?;
     call.respond(&exchange, closed).await.map_err(|_gone| Refusal::Gone)
 }
 
