@@ -52,18 +52,26 @@ class Upstream:
             [install.binary(), "demo-upstream"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.url = json.loads(self.process.stdout.readline())["listening"]
-        # Its clock starts with it. A request of ours is in its record between two readings of our own clock.
-        before = time.monotonic() * 1000
-        at = self.record()[-1]["at"]
-        self.offset = (before + time.monotonic() * 1000) / 2 - at
+        self.align()
         return self
 
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.wait(10)
 
+    def align(self):
+        """Its clock starts with it, and runs as ours does: each request of ours is recorded between two readings of our own."""
+        lower, upper = float("-inf"), float("inf")
+        for _ in range(20):
+            before = now()
+            at = self.record()[-1]["at"]
+            lower, upper = max(lower, before - at), min(upper, now() - at)
+        self.offset, self.slack = (lower + upper) / 2, (upper - lower) / 2
+
     def control(self, command, body=None):
         data = None if body is None else json.dumps(body).encode()
+        if (code := self.process.poll()) is not None:
+            raise SystemExit(f"the upstream's process has ended with {code}")
         with urllib.request.urlopen(f"{self.url}/_control/{command}", data=data) as response:
             return json.load(response)
 
