@@ -49,21 +49,9 @@ impl fmt::Debug for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Kept;
     use countermand_core::Cause;
     use serde_json::json;
-    use std::sync::Mutex;
-
-    #[derive(Default)]
-    struct Kept(Mutex<Vec<String>>);
-
-    impl Sink for Kept {
-        fn offer(&self, call: &CallHandle, json: &str) -> bool {
-            call.while_open(|| {
-                self.0.lock().unwrap().push(json.to_owned());
-                true
-            })
-        }
-    }
 
     #[test]
     fn only_what_the_client_asked_for_is_sent_and_nothing_after_its_cancel() {

@@ -51,22 +51,25 @@ impl fmt::Debug for Progress {
     }
 }
 
+/// A transport that keeps what it takes.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Kept(pub(crate) Mutex<Vec<String>>);
+
+#[cfg(test)]
+impl Sink for Kept {
+    fn offer(&self, call: &CallHandle, json: &str) -> bool {
+        call.while_open(|| {
+            self.0.lock().unwrap().push(json.to_owned());
+            true
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use countermand_core::Cause;
-
-    #[derive(Default)]
-    struct Kept(Mutex<Vec<String>>);
-
-    impl Sink for Kept {
-        fn offer(&self, call: &CallHandle, json: &str) -> bool {
-            call.while_open(|| {
-                self.0.lock().unwrap().push(json.to_owned());
-                true
-            })
-        }
-    }
 
     fn started() -> (Progress, CallHandle, Arc<Kept>) {
         let (handle, kept) = (CallHandle::detached(), Arc::new(Kept::default()));

@@ -22,7 +22,7 @@ const TOOLS: &str = r#"
     input: *input
     upstream: reports
     job: *job
-    timeout: 1s
+    timeout: 3s
     on_reissue: attach
 "#;
 
@@ -93,15 +93,12 @@ async fn the_cancel_of_one_of_two_leaves_the_job_to_the_other_and_the_last_one_s
     for door in [Door::Stdio, Door::Http, Door::Session] {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;
-        let first = caller.call(1, "shared_at_once", tagged("t")).await;
-        stage.fake.wait_for("job_polled", 1).await;
-        let second = caller.call(2, "shared_at_once", tagged("t")).await;
-        caller.barrier().await;
+        let first = caller.call_of(1, "shared_at_once", tagged("t")).await;
+        let second = caller.call_of(2, "shared_at_once", tagged("t")).await;
         caller.cancel(first).await;
         caller.barrier().await;
         // A later identical call still finds it running.
-        let third = caller.call(3, "shared_at_once", tagged("t")).await;
-        caller.barrier().await;
+        let third = caller.call_of(3, "shared_at_once", tagged("t")).await;
         let row = stage.operations().await.remove(0);
         assert_eq!((&row["desired"], &row["phase"]), (&json!("run"), &json!("running")), "{door:?}");
         caller.cancel(second).await;
@@ -119,12 +116,12 @@ async fn the_cancel_of_one_of_two_leaves_the_job_to_the_other_and_the_last_one_s
 async fn the_timeout_of_one_call_is_its_own_while_others_wait() {
     let stage = stage().await;
     let mut caller = Caller::at(Door::Stdio, &stage).await;
-    let mut first = caller.call(1, "shared_with_timeout", tagged("t")).await;
-    stage.fake.wait_for("job_polled", 4).await;
-    let mut second = caller.call(2, "shared_with_timeout", tagged("t")).await;
+    let mut first = caller.call_of(1, "shared_with_timeout", tagged("t")).await;
+    stage.fake.wait_for("job_polled", 3).await;
+    let mut second = caller.call_of(2, "shared_with_timeout", tagged("t")).await;
     let said = caller.answer(&mut first).await;
     let text = said["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("timeout of 1s") && text.contains("Other calls wait for it"), "{text}");
+    assert!(text.contains("timeout of 3s") && text.contains("Other calls wait for it"), "{text}");
     let row = stage.operations().await.remove(0);
     assert_eq!(row["desired"], "run");
     let said = caller.answer(&mut second).await;

@@ -569,6 +569,22 @@ impl Caller {
         self.send(message::call(id, tool, arguments)).await
     }
 
+    /// Calls, and waits until the client has been told of the operation that its call is part of.
+    pub async fn call_of(&mut self, id: u64, tool: &str, arguments: Value) -> Pending {
+        let mut pending = self.send(message::call_with_progress(id, tool, arguments, id)).await;
+        loop {
+            let told = match (&mut *self, &mut pending.exchange) {
+                (Self::Stdio(client), _) => client.progress().await,
+                (_, Some(exchange)) => exchange.progress().await,
+                (_, None) => panic!("the call was closed"),
+            };
+            // On one pair of streams that of other calls comes too.
+            if told["params"]["progressToken"] == json!(id) {
+                return pending;
+            }
+        }
+    }
+
     pub async fn cancel(&mut self, pending: Pending) {
         match self {
             Self::Stdio(client) => client.send(&message::cancelled(pending.id, Some("enough"))).await,

@@ -46,7 +46,7 @@ fn required(headers: &HeaderMap, name: &str) -> Result<String, RpcError> {
     match single(headers, name)? {
         Some(value) => decoded(name, value).map(Cow::into_owned),
         None => Err(mismatch(format_args!(
-            "the {name} header is missing; protocol versions served here: {}",
+            "the {name} header is missing; protocol versions served here: {}, the older ones in a session that `initialize` begins",
             Revision::ALL.map(Revision::as_str).join(", ")
         ))),
     }

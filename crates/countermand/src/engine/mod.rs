@@ -12,6 +12,7 @@ mod operation;
 mod reconciler;
 mod shutdown;
 mod start;
+mod unperformable;
 
 pub use operation::{Operation, View};
 pub use shutdown::Left;
@@ -32,6 +33,7 @@ use std::{
 };
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use unperformable::Unperformable;
 
 /// Makes the performer of a stored definition. The error says why it cannot be performed here.
 pub type Performers = Arc<dyn Fn(&Definition) -> Result<Arc<dyn Upstream>, String> + Send + Sync>;
@@ -101,6 +103,12 @@ struct State {
 struct Lanes {
     reads: Arc<Semaphore>,
     stops: Arc<Semaphore>,
+}
+
+impl Lanes {
+    fn new() -> Self {
+        Self { reads: Arc::new(Semaphore::new(LANES)), stops: Arc::new(Semaphore::new(LANES)) }
+    }
 }
 
 /// What performs one definition's requests, and how many of them at once.
@@ -194,13 +202,11 @@ impl Engine {
             Some(performer) => performer,
             None => {
                 let definition = self.inner.ledger.definition(row.definition.clone()).await?;
-                match self.inner.performer(&definition) {
-                    Ok(performer) => performer,
-                    Err(why) => {
-                        tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
-                        return Ok(None);
-                    }
-                }
+                self.inner.performer(&definition).unwrap_or_else(|why| {
+                    tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
+                    // Driven all the same: it becomes a visible orphan, and an operator can have a word with it.
+                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::new() }
+                })
             }
         };
         Ok(self.inner.drive(row, performer, Audience::default(), word))
@@ -220,14 +226,7 @@ impl Inner {
         let upstream = (self.performers)(definition)?;
         let mut state = self.lock();
         let name = definition.body.pointer("/upstream/name").and_then(|n| n.as_str()).unwrap_or_default();
-        let lanes = state
-            .lanes
-            .entry(name.to_owned())
-            .or_insert_with(|| Lanes {
-                reads: Arc::new(Semaphore::new(LANES)),
-                stops: Arc::new(Semaphore::new(LANES)),
-            })
-            .clone();
+        let lanes = state.lanes.entry(name.to_owned()).or_insert_with(Lanes::new).clone();
         let performer = Performer { upstream, lanes };
         state.defined.insert(definition.hash.clone(), performer.clone());
         Ok(performer)

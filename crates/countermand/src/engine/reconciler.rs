@@ -7,7 +7,10 @@ use countermand_core::{
     event::Event,
     ports::{Action, Filed, LedgerError, Order, Query, Request},
 };
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    time::Duration,
+};
 
 /// How many rows are read at once.
 const PAGE: usize = 1_000;
@@ -18,11 +21,12 @@ const DRIVEN_AT_MOST: usize = 20_000;
 /// How often settled rows are pruned.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 
-/// Whether the row shows what was asked for, or cannot any more.
-fn is_done(row: &Row, action: &Action) -> bool {
+/// Whether the row shows what was asked for, or cannot any more. `told` is the row's version when it was told here.
+fn is_done(row: &Row, action: &Action, told: Option<u64>) -> bool {
     match action {
         Action::Cancel { .. } => row.cancel_wanted() || row.phase.is_settled(),
-        Action::Retry => !row.phase.awaits_operator(),
+        // A retry may have failed again by now: it was done all the same, and is not to be done again.
+        Action::Retry => !row.phase.awaits_operator() || told.is_some_and(|version| version < row.version),
         Action::Resolve { .. } => row.phase.is_settled(),
     }
 }
@@ -136,7 +140,7 @@ impl Engine {
     }
 
     async fn answer_requests(&self) {
-        let mut told = HashSet::new();
+        let mut told = HashMap::new();
         loop {
             match self.inner.ledger.requests().await {
                 Ok(requests) => {
@@ -152,16 +156,19 @@ impl Engine {
 
     /// Tells the operation once, and removes the request when what it asked for is durable, so that
     /// a crash in between loses nothing.
-    async fn attend(&self, Filed { number, request }: Filed, told: &mut HashSet<u64>) {
-        let done = match self.inner.ledger.get(request.operation).await {
-            Ok(row) => is_done(&row, &request.action),
-            Err(LedgerError::Absent { .. }) => true,
+    async fn attend(&self, Filed { number, request }: Filed, told: &mut HashMap<u64, u64>) {
+        let (done, version) = match self.inner.ledger.get(request.operation).await {
+            Ok(row) => (is_done(&row, &request.action, told.get(&number).copied()), row.version),
+            Err(LedgerError::Absent { .. }) => (true, 0),
             Err(_) => return,
         };
-        if !done && told.insert(number) {
+        if done {
+            if self.inner.ledger.answered(number).await.is_ok() {
+                told.remove(&number);
+            }
+        } else if let Entry::Vacant(first) = told.entry(number) {
+            first.insert(version);
             self.answer(request).await;
-        } else if done && self.inner.ledger.answered(number).await.is_ok() {
-            told.remove(&number);
         }
     }
 

@@ -42,7 +42,7 @@ over_all! {
         signal(Some(caller.pid()), "TERM");
         let result = caller.answer(&mut pending).await;
         assert_eq!(result["isError"], true, "{result}");
-        assert!(text(&result).contains("shutting down") && text(&result).contains("running upstream"), "{result}");
+        assert!(text(&result).contains("shutting down") && text(&result).contains("runs on upstream without its client"), "{result}");
         let said = caller.ended().await;
         let row = stage.operations().await.remove(0);
         assert_eq!((&row["phase"], &row["desired"], &row["cause"]), (&json!("running"), &json!("run"), &json!(null)));
