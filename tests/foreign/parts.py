@@ -52,6 +52,7 @@ class Upstream:
             [install.binary(), "demo-upstream"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.url = json.loads(self.process.stdout.readline())["listening"]
+        self.events = []
         self.align()
         return self
 
@@ -76,7 +77,9 @@ class Upstream:
             return json.load(response)
 
     def record(self):
-        return self.control("record")["events"]
+        """All events up to now. Only new ones are fetched: a long record would slow down what is measured."""
+        self.events += self.control(f"record?since={len(self.events)}")["events"]
+        return self.events
 
     def of(self, tag, kind):
         """Our time of the first event of this kind with this tag, or None."""
