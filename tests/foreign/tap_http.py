@@ -85,10 +85,9 @@ class Connection:
     def relay(self, source, sink, messages, gone):
         with contextlib.suppress(OSError, ValueError):
             while data := source.recv(65536):
-                # First the act, then its record; but a client's request is known before it can be answered.
-                messages.feed(data) if messages is self.requests else None
+                # Known before the other end can react to it.
+                messages.feed(data)
                 sink.sendall(data)
-                messages.feed(data) if messages is self.responses else None
         self.end(gone)
 
     def end(self, how):
