@@ -153,8 +153,8 @@ async fn gateway(config: &std::path::Path) -> Result<(StdioClient, String)> {
     command.arg("-c").arg(config);
     let mut client = StdioClient::spawn(command).context("failed to start the gateway")?;
     client.initialize("2025-11-25").await;
-    let said = client.stderr();
-    let Some(at) = said.find("http://") else { bail!("the gateway does not say where it listens:\n{said}") };
-    let url = said[at..].lines().next().unwrap_or_default().trim().to_owned();
-    Ok((client, url))
+    match tokio::time::timeout(PATIENCE, client.stderr_line("http://")).await {
+        Ok(url) => Ok((client, url)),
+        Err(_) => bail!("the gateway does not say where it listens:\n{}", client.stderr()),
+    }
 }
