@@ -26,6 +26,7 @@ mod faults_undo;
 mod faults_bounds;
 mod status;
 mod ends;
+mod silence;
 mod sessions;
 mod reissue;
 mod shapes;
