@@ -1,7 +1,8 @@
-//! What developers run: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask foreign`.
+//! What developers run: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask soak`, `cargo xtask foreign`.
 
 mod needs;
 mod run;
+mod soak;
 
 use anyhow::{Result, bail};
 use run::{Step, cargo, run_all};
@@ -12,6 +13,7 @@ usage: cargo xtask COMMAND
   test [ARGS…]   checks what the tests need, installs or names what is missing, runs them all
   ci             format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
   bench          prints the latency of a cancel and the CPU time of a call
+  soak           everything at once for [--minutes N] (30) from [--seed S]; then the books must balance
   foreign        drives the gateway with MCP clients written by others (needs PyPI)
 ";
 
@@ -23,6 +25,7 @@ fn main() -> Result<()> {
         Some("bench") => {
             run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
         }
+        Some("soak") => soak::run(args),
         Some("foreign") => foreign(),
         _ => bail!("{USAGE}"),
     }

@@ -27,6 +27,7 @@ mod faults_bounds;
 mod status;
 mod ends;
 mod silence;
+mod soak;
 mod sessions;
 mod reissue;
 mod shapes;
