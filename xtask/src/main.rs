@@ -1,5 +1,6 @@
-//! What developers run: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask soak`, `cargo xtask foreign`.
+//! What developers run: `cargo xtask test`, `cargo xtask ci`, `cargo xtask bench`, `cargo xtask soak`, `cargo xtask fuzz`, `cargo xtask foreign`.
 
+mod fuzz;
 mod needs;
 mod run;
 mod soak;
@@ -14,6 +15,7 @@ usage: cargo xtask COMMAND
   ci             format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
   bench          prints the latency of a cancel and the CPU time of a call
   soak           everything at once for [--minutes N] (30) from [--seed S]; then the books must balance
+  fuzz           each target of fuzz/ in turn, or [TARGET], for [--minutes N] (1) each (needs cargo-fuzz)
   foreign        drives the gateway with MCP clients written by others (needs PyPI)
 ";
 
@@ -26,6 +28,7 @@ fn main() -> Result<()> {
             run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
         }
         Some("soak") => soak::run(args),
+        Some("fuzz") => fuzz::run(args),
         Some("foreign") => foreign(),
         _ => bail!("{USAGE}"),
     }
