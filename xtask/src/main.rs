@@ -1,7 +1,9 @@
-//! What developers run: `cargo xtask test`, `ci`, `bench`, and against what others wrote, `foreign` and `conformance`.
+//! What developers run: `cargo xtask test`, `ci`, `soak`, `fuzz`, `bench`, and against what others wrote, `foreign` and `conformance`.
 
+mod fuzz;
 mod needs;
 mod run;
+mod soak;
 
 use anyhow::{Result, bail};
 use run::{Step, cargo, run_all};
@@ -11,6 +13,8 @@ usage: cargo xtask COMMAND
 
   test [ARGS…]         checks what the tests need, installs or names what is missing, runs them all
   ci                   format, clippy, tests, deny, docs, examples, the demo: what .ci/run runs
+  soak                 everything at once for [--minutes N] (30) from [--seed S]; then the books must balance
+  fuzz                 each target of fuzz/ in turn, or [TARGET], for [--minutes N] (1) each (needs cargo-fuzz)
   bench                prints the latency of a cancel and the CPU time of a call
   foreign [NAME…]      drives the gateway with MCP clients written by others (needs PyPI and npm); NAME: part of a
                        client's name or of a scenario's, such as `typescript` or `http/2026`
@@ -25,6 +29,8 @@ fn main() -> Result<()> {
         Some("bench") => {
             run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
         }
+        Some("soak") => soak::run(args),
+        Some("fuzz") => fuzz::run(args),
         Some("foreign") => foreign(&args.collect::<Vec<_>>()),
         Some("conformance") => conformance(&args.collect::<Vec<_>>()),
         _ => bail!("{USAGE}"),

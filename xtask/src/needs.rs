@@ -22,11 +22,18 @@ struct Need {
     purpose: &'static str,
 }
 
-const NEEDS: &[Need] = &[Need {
-    proof: &["cc", "--version"],
-    package: "gcc libc6-dev",
-    purpose: "SQLite and the TLS library are built from C",
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        proof: &["cc", "--version"],
+        package: "gcc libc6-dev",
+        purpose: "SQLite and the TLS library are built from C",
+    },
+    Need {
+        proof: &["ip", "-V"],
+        package: "iproute2",
+        purpose: "clients whose network is lost have one of their own",
+    },
+];
 
 /// Installs what is missing, where we may; names it where we may not.
 pub(crate) fn check() -> Result<()> {

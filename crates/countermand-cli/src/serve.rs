@@ -53,6 +53,9 @@ pub(crate) struct Serve {
 pub(crate) async fn run(serve: Serve) -> Result<()> {
     let config = checked(&serve)?;
     let signals = Signals::listen()?;
+    if let Some(descriptors) = countermand::raise_descriptor_limit() {
+        tracing::debug!(descriptors, "files and connections that may be open at once");
+    }
     let house = House::open(&config)?;
     let doors = Doors::open(&config, &serve, &house).await?;
     house.recover();

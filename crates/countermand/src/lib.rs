@@ -13,3 +13,5 @@ pub mod upstream;
 pub mod ledger;
 pub mod clock;
 pub mod engine;
+
+pub use platform::raise_descriptor_limit;

@@ -119,3 +119,21 @@ mod tests {
         assert_eq!(remote_in(table, "0:43"), None);
     }
 }
+
+/// Lets this process open as many files and connections as it may: what it is given at first is often a mere 1,024, and
+/// without a descriptor no cancel is sent. Returns how many those are, where that is known.
+#[cfg(target_os = "linux")]
+pub fn raise_descriptor_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(_) => current,
+    }
+}
+
+/// As on Linux; nothing is known elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub fn raise_descriptor_limit() -> Option<u64> {
+    None
+}

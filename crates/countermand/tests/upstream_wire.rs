@@ -134,7 +134,7 @@ async fn a_body_beyond_the_limit_is_an_error_that_names_it() {
         assert!(matches!(error, HttpFailure::TooLarge(..)));
         assert_eq!(
             error.to_string(),
-            "GET /big: the answer (200 OK) is larger than 10 bytes: raise `max_bytes` or ask for less"
+            "fake: GET /big: the answer (200 OK) is larger than 10 bytes: raise `max_bytes` or ask for less"
         );
     }
     assert_eq!(upstreams.read(&definition, &scope_of(json!({}))).await, Ok(Payload::Json(json!(1234567890))));

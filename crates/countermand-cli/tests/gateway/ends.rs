@@ -3,6 +3,7 @@
 mod causes;
 mod crashes;
 mod disconnects;
+mod floods;
 mod input;
 mod limits;
 mod parents;

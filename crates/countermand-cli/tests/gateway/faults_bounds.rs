@@ -46,6 +46,26 @@ over_all! {
 }
 
 over_all! {
+    async fn a_timeout_and_a_lifetime_do_not_wait_for_a_status_read_that_hangs(door) {
+        let stage = stage().await;
+        let mut caller = Caller::at(door, &stage).await;
+        for (id, tool, said) in [(1, "quick_timeout", "timeout of 1s"), (2, "short_life", "its lifetime of 1s is over")] {
+            // One read hangs for as long as `read_timeout` lets it: 20 s.
+            stage.fake.fault(Route::JobStatus, Fault::HangBeforeCommit, Some(1));
+            let called = tokio::time::Instant::now();
+            let mut pending = caller.call(id, tool, tag()).await;
+            let text = error(&mut caller, &mut pending).await;
+            assert!(text.contains(said), "{text}");
+            println!("{door:?}, {tool}: answered after {:.1} s", called.elapsed().as_secs_f64());
+            assert!(called.elapsed() <= std::time::Duration::from_secs(5), "{:?}", called.elapsed());
+            stage.fake.wait_for("job_cancelled", usize::try_from(id).unwrap()).await;
+        }
+        assert!(stage.settled(2).await.iter().all(|row| row["phase"] == "cancelled" && row["cause"] == "deadline"));
+        assert_eq!(stage.agree().await.cancelled, 2);
+    }
+}
+
+over_all! {
     async fn a_job_that_nobody_stops_is_stopped_by_its_lifetime(door) {
         let stage = stage().await;
         let mut caller = Caller::at(door, &stage).await;

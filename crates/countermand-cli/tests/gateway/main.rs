@@ -26,6 +26,8 @@ mod faults_undo;
 mod faults_bounds;
 mod status;
 mod ends;
+mod silence;
+mod soak;
 mod sessions;
 mod reissue;
 mod shapes;

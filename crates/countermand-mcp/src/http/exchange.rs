@@ -30,6 +30,8 @@ pub(super) struct Exchange<'a, H> {
 /// Why there is no result.
 pub(super) enum Refusal {
     Plain(StatusCode, &'static str),
+    /// The message is longer than so many bytes.
+    TooLarge(usize),
     Rpc(Option<Box<RawValue>>, RpcError),
     /// There is no such session.
     Absent(Option<Box<RawValue>>, RpcError),
@@ -68,6 +70,10 @@ pub(super) async fn serve<H: Handler>(
         Ok(response) => Ok(response),
         Err(Refusal::Gone) => Err(Gone),
         Err(Refusal::Plain(status, why)) => Ok(plain(status, why)),
+        Err(Refusal::TooLarge(limit)) => {
+            let why = format!("the message is above the limit of {limit} bytes");
+            Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, why))
+        }
         Err(Refusal::Rpc(id, error)) => {
             Ok(failed(status_of(error.code, StatusCode::BAD_REQUEST), id.as_deref(), &error))
         }
@@ -177,18 +183,16 @@ async fn read(
     limit: usize,
     patience: Duration,
 ) -> Result<Bytes, Refusal> {
-    let too_large =
-        Refusal::Plain(StatusCode::PAYLOAD_TOO_LARGE, "the message is longer than this server takes");
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|announced| announced > limit as u64) {
-        return Err(too_large);
+        return Err(Refusal::TooLarge(limit));
     }
     let whole = async {
         let mut bytes = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| Refusal::Gone)?.into_data() else { continue };
             if bytes.len() + data.len() > limit {
-                return Err(too_large);
+                return Err(Refusal::TooLarge(limit));
             }
             bytes.extend_from_slice(&data);
         }
@@ -237,8 +241,8 @@ pub(super) fn accepted() -> Response<Body> {
     response
 }
 
-fn plain(status: StatusCode, why: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(Some(Bytes::from_static(why.as_bytes()))));
+fn plain(status: StatusCode, why: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(why.into())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

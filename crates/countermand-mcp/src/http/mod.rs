@@ -9,6 +9,7 @@ mod guard;
 mod headers;
 mod options;
 mod session;
+mod silent;
 mod version;
 mod watched;
 
@@ -21,6 +22,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use session::Sessions;
+use silent::Silent;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -52,6 +54,7 @@ struct Door<H> {
     on_loopback: bool,
     annotations: Annotations,
     sessions: Sessions,
+    silent: Silent,
     /// What must have ended before the server has.
     tasks: TaskTracker,
     /// No more is accepted.
@@ -102,6 +105,7 @@ impl HttpServer {
             calls,
             on_loopback,
             annotations: Annotations::default(),
+            silent: Silent::new(options.silent_connections),
             sessions: Sessions::new(options.sessions, options.session_idle, options.silent_after),
             options,
             tasks: tasks.clone(),
@@ -174,9 +178,13 @@ async fn connection<H: Handler>(door: Arc<Door<H>>, stream: TcpStream, ends: End
         tracing::debug!("failed to set the options of a connection: {error}");
     }
     let patience = door.options.read_timeout;
-    let spoken = tokio::select! {
-        spoken = tokio::time::timeout(patience, version(&stream)) => spoken,
-        () = ends.stop.cancelled() => return,
+    let spoken = {
+        let place = door.silent.enter();
+        tokio::select! {
+            spoken = tokio::time::timeout(patience, version(&stream)) => spoken,
+            () = place.given_up() => return,
+            () = ends.stop.cancelled() => return,
+        }
     };
     let Ok(Ok((version, ahead))) = spoken else { return };
     let stream = Arc::new(stream);

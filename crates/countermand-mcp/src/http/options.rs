@@ -24,6 +24,8 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// How long a request's headers may take, its body may take, and a connection may idle between requests.
     pub read_timeout: Duration,
+    /// Connections that have sent nothing yet. Beyond, the one that has been silent for longest is closed.
+    pub silent_connections: usize,
     /// Sessions at the same time. Beyond, no new one begins.
     pub sessions: usize,
     /// How long a session lasts in which nothing happens: no request, no open stream, no call.
@@ -47,6 +49,7 @@ impl Default for HttpOptions {
             early_headers: Duration::from_millis(50),
             keep_alive: Duration::from_secs(5),
             read_timeout: Duration::from_secs(30),
+            silent_connections: 1_000,
             sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             silent_after: Duration::from_secs(5 * 60),

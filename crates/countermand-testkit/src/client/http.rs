@@ -39,10 +39,14 @@ impl HttpClient {
 
     /// Connects and writes these bytes, nothing else.
     pub async fn write(&self, bytes: &[u8]) -> Exchange {
-        let mut stream = match soon("a connection", TcpStream::connect(self.address)).await {
-            Ok(stream) => stream,
+        match soon("a connection", TcpStream::connect(self.address)).await {
+            Ok(stream) => self.write_on(stream, bytes).await,
             Err(error) => panic!("no connection to {}: {error}", self.address),
-        };
+        }
+    }
+
+    /// Writes these bytes on a connection that somebody else has made.
+    pub async fn write_on(&self, mut stream: TcpStream, bytes: &[u8]) -> Exchange {
         let _no_delay = stream.set_nodelay(true);
         let _refused = soon("room for a request", stream.write_all(bytes)).await;
         Exchange::new(stream)

@@ -172,9 +172,17 @@ impl FakeUpstream {
     /// # Panics
     /// After 10 s, with the record.
     pub async fn wait(&self, enough: impl FnMut(&[Event]) -> bool) -> Vec<Event> {
-        match self.state.wait(PATIENCE, enough).await {
+        self.wait_within(PATIENCE, enough).await
+    }
+
+    /// The same, for what may take longer, or must not take so long.
+    ///
+    /// # Panics
+    /// After `patience`, with the record.
+    pub async fn wait_within(&self, patience: Duration, enough: impl FnMut(&[Event]) -> bool) -> Vec<Event> {
+        match self.state.wait(patience, enough).await {
             Ok(events) => events,
-            Err(events) => panic!("it did not happen in {PATIENCE:?}; the record:\n{}", show(&events)),
+            Err(events) => panic!("it did not happen in {patience:?}; the record:\n{}", show(&events)),
         }
     }
 

@@ -46,6 +46,7 @@ pub(super) struct Head {
     redactor: Redactor,
     retry_after: Option<Duration>,
     max_bytes: u64,
+    read_timeout: Duration,
 }
 
 impl Head {
@@ -61,6 +62,7 @@ impl Head {
             redactor,
             retry_after: retry_after(response.headers(), client.clock.now().at),
             max_bytes: client.upstream.limits.max_bytes,
+            read_timeout: client.upstream.limits.read_timeout,
             response,
         }
     }
@@ -85,7 +87,7 @@ impl Head {
         match read(&mut self.response, self.max_bytes).await {
             Ok(body) => Ok(self.with(body)),
             Err(unread) => {
-                let Self { shown, status, max_bytes, .. } = self;
+                let Self { shown, status, max_bytes, read_timeout, .. } = self;
                 Err(match unread {
                     Unread::TooLarge => HttpFailure::TooLarge(
                         status,
@@ -93,9 +95,17 @@ impl Head {
                             "{shown}: the answer ({status}) is larger than {max_bytes} bytes: raise `max_bytes` or ask for less"
                         )),
                     ),
+                    Unread::Silent => HttpFailure::CutOff(
+                        status,
+                        Trouble::new(format!(
+                            "{shown}: the answer ({status}) was silent for {read_timeout:?} in its body (`read_timeout`)"
+                        )),
+                    ),
                     Unread::Broke(why) => HttpFailure::CutOff(
                         status,
-                        Trouble::new(format!("{shown}: the answer ({status}) broke off in its body ({why})")),
+                        Trouble::new(format!(
+                            "{shown}: the answer ({status}) broke off in its body ({why}): check the upstream, and what stands in front of it"
+                        )),
                     ),
                 })
             }
@@ -125,7 +135,14 @@ impl Head {
 
 enum Unread {
     TooLarge,
+    Silent,
     Broke(String),
+}
+
+impl Unread {
+    fn because(error: &reqwest::Error) -> Self {
+        if error.is_timeout() { Self::Silent } else { Self::Broke(cause(error)) }
+    }
 }
 
 async fn read(response: &mut reqwest::Response, most: u64) -> Result<Vec<u8>, Unread> {
@@ -133,7 +150,7 @@ async fn read(response: &mut reqwest::Response, most: u64) -> Result<Vec<u8>, Un
         return Err(Unread::TooLarge);
     }
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| Unread::Broke(cause(&error)))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| Unread::because(&error))? {
         if (body.len() + chunk.len()) as u64 > most {
             return Err(Unread::TooLarge);
         }
@@ -162,12 +179,29 @@ impl Answer {
     /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, HttpFailure> {
         serde_json::from_slice(&self.body).map_err(|error| {
+            if let Err(encoded) = self.is_plain() {
+                return encoded;
+            }
             let said = match self.words() {
                 Some(words) => format!("it starts with `{words}`"),
-                None => "it is empty".to_owned(),
+                None if self.body.is_empty() => "it is empty".to_owned(),
+                None => "it is not text".to_owned(),
             };
             self.unusable(&format!("the answer ({}) is not JSON ({error}); {said}", self.status.as_u16()))
         })
+    }
+
+    /// Compressed answers are not asked for, and not unpacked: `max_bytes` could not bound them.
+    pub(super) fn is_plain(&self) -> Result<(), HttpFailure> {
+        let encoding = self.headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+        match encoding.map(str::trim).filter(|encoding| !matches!(*encoding, "" | "identity")) {
+            None => Ok(()),
+            Some(encoding) => Err(self.unusable(&format!(
+                "the answer ({}) is encoded as `{}`, which was not asked for: turn off compression in front of the upstream",
+                self.status.as_u16(),
+                self.say(encoding)
+            ))),
+        }
     }
 
     /// A good answer that is not what it should be.

@@ -8,7 +8,7 @@ use crate::{
     template::{RenderedHeader, check_header},
 };
 use countermand_core::ports::{Clock, Permit};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT_ENCODING};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 use url::Url;
@@ -97,6 +97,7 @@ fn http_client(upstream: &HttpUpstream, base: &Url) -> reqwest::Result<reqwest::
         // Followed by us: the policy of the library cannot see the method.
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
+        .default_headers(HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]))
         .tcp_nodelay(true)
         .connect_timeout(limits.connect_timeout)
         .read_timeout(limits.read_timeout)

@@ -32,10 +32,10 @@ impl HttpUpstreamClient {
         keep: &(dyn Fn(StatusCode) -> bool + Send + Sync),
     ) -> Result<Head, HttpFailure> {
         let mut request = template.render(&self.base, scope).map_err(|error| {
-            let shown = Shown::as_configured(template);
+            let shown = Shown::as_configured(&self.upstream.name, template);
             HttpFailure::NotFilledIn(Trouble::new(format!("{shown}: {error}; nothing was sent")))
         })?;
-        let shown = Shown::new(template, &request);
+        let shown = Shown::new(&self.upstream.name, template, &request);
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let mut hops = 0;
         loop {
@@ -140,20 +140,24 @@ impl HttpUpstreamClient {
         let limits = &self.upstream.limits;
         let to = self.base.origin().ascii_serialization();
         if error.is_connect() || error.is_builder() {
-            let why = if error.is_timeout() {
-                format!("within {:?} (`connect_timeout`)", limits.connect_timeout)
+            let (why, check) = if error.is_timeout() {
+                let why = format!("within {:?} (`connect_timeout`)", limits.connect_timeout);
+                (why, "check that it runs, and `base_url`")
             } else {
-                format!("({})", cause(error))
+                (format!("({})", cause(error)), unconnected(error))
             };
-            let message = format!(
-                "{shown}: no connection to {to} {why}: check that it runs, and `base_url`; nothing was sent"
-            );
+            let message = format!("{shown}: no connection to {to} {why}: {check}; nothing was sent");
             return HttpFailure::NotSent(Trouble::new(message));
         }
         let message = if error.is_timeout() {
             format!(
                 "{shown}: {to} was silent for {:?} (`read_timeout`): it may have been received",
                 limits.read_timeout
+            )
+        } else if speaks_something_else(error) {
+            format!(
+                "{shown}: what {to} answered is not HTTP ({}): check `base_url`, its port above all; it may have been received",
+                cause(error)
             )
         } else {
             format!(
@@ -163,6 +167,36 @@ impl HttpUpstreamClient {
         };
         HttpFailure::Lost(Trouble::new(message))
     }
+}
+
+/// What to check where there is no connection.
+fn unconnected(error: &reqwest::Error) -> &'static str {
+    match sources(error).find_map(tls) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "its certificate is not trusted here: add who signed it to the system's certificates, or check `base_url`"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "what listens there speaks no TLS: write `http://` in `base_url`, or check its port"
+        }
+        Some(_) => "TLS failed: check what it offers, and `base_url`",
+        None => "check that it runs, and `base_url`",
+    }
+}
+
+/// The error of TLS, which IO errors hold and do not list among their sources.
+fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let held = error.downcast_ref::<std::io::Error>()?.get_ref()?;
+    held.downcast_ref().or_else(|| tls(held))
+}
+
+/// Whether bytes came that are no HTTP.
+fn speaks_something_else(error: &reqwest::Error) -> bool {
+    sources(error).filter_map(|error| error.downcast_ref::<hyper::Error>()).any(hyper::Error::is_parse)
+}
+
+/// An error, and what is behind it.
+fn sources(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |&error| error.source())
 }
 
 /// Where a redirect leads, if it may be followed.
@@ -178,9 +212,5 @@ fn redirect(head: &Head, base: &Url) -> Option<Url> {
 
 /// The innermost reason of an error: what the system, the peer or TLS said.
 pub(super) fn cause(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
+    sources(error).last().map(ToString::to_string).unwrap_or_default()
 }

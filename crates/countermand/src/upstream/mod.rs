@@ -24,6 +24,9 @@ mod retry_after;
 mod shown;
 mod state;
 mod upload;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use client::HttpUpstreamClient;
 pub use crypto::install_crypto;

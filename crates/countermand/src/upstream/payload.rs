@@ -29,6 +29,7 @@ pub(super) fn whole(answer: &Answer) -> Result<Payload, HttpFailure> {
     if answer.body.is_empty() {
         return Ok(text("text/plain".into()));
     }
+    answer.is_plain()?;
     if media_type == "application/json" || media_type.ends_with("+json") {
         return answer.json().map(Payload::Json);
     }

@@ -1,4 +1,4 @@
-//! A request as messages show it: method and path, without arguments, query or headers.
+//! A request as messages show it: whose, method and path, without arguments, query or headers.
 
 use crate::template::{Name, Rendered, RequestTemplate};
 use std::fmt;
@@ -9,16 +9,16 @@ pub(super) struct Shown(String);
 
 impl Shown {
     /// The rendered path; as configured where an argument stands in it, since messages are stored.
-    pub(super) fn new(template: &RequestTemplate, rendered: &Rendered) -> Self {
+    pub(super) fn new(upstream: &str, template: &RequestTemplate, rendered: &Rendered) -> Self {
         if template.target.names().any(|name| matches!(name, Name::Arg(_))) {
-            return Self::as_configured(template);
+            return Self::as_configured(upstream, template);
         }
-        Self(format!("{} {}", rendered.method, rendered.url.path()))
+        Self(format!("{upstream}: {} {}", rendered.method, rendered.url.path()))
     }
 
     /// The path as configured.
-    pub(super) fn as_configured(template: &RequestTemplate) -> Self {
-        Self(format!("{} {}", template.method, template.target))
+    pub(super) fn as_configured(upstream: &str, template: &RequestTemplate) -> Self {
+        Self(format!("{upstream}: {} {}", template.method, template.target))
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// What a process holds: descriptors, and resident memory in KiB.
-fn held_by(pid: u32) -> (usize, u64) {
+pub(super) fn held_by(pid: u32) -> (usize, u64) {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -23,7 +23,7 @@ fn held_by(pid: u32) -> (usize, u64) {
 }
 
 /// Where a storm leaves a process: as many descriptors as a pool may keep idle, and bounded memory.
-fn is_bounded(pid: u32, before: (usize, u64), kib: u64, what: &str) {
+pub(super) fn is_bounded(pid: u32, before: (usize, u64), kib: u64, what: &str) {
     let after = held_by(pid);
     println!("{what}: {} → {} descriptors, {} → {} KiB", before.0, after.0, before.1, after.1);
     assert!(after.0 <= before.0 + 64 + 16, "descriptors: {before:?} → {after:?}");
