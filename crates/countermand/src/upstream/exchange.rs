@@ -148,7 +148,7 @@ impl HttpUpstreamClient {
             let message = format!(
                 "{shown}: no connection to {to} {why}: check that it runs, and `base_url`; nothing was sent"
             );
-            return HttpFailure::NotSent(Trouble::new(message));
+            return HttpFailure::NotSent(Trouble::ill(message));
         }
         let message = if error.is_timeout() {
             format!(
@@ -161,7 +161,7 @@ impl HttpUpstreamClient {
                 cause(error)
             )
         };
-        HttpFailure::Lost(Trouble::new(message))
+        HttpFailure::Lost(Trouble::ill(message))
     }
 }
 
