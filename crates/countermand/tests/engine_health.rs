@@ -150,7 +150,7 @@ async fn a_read_of_an_upstream_that_is_left_alone_fails_at_once_and_says_why() {
     let _ill = fall_ill(&bench).await;
     let health = bench.engine.health("u", HealthPolicy::default());
     let error = health.try_read().unwrap_err().to_string();
-    for part in ["`u`", "nothing was sent", "5 requests", "connection refused", "asked again in"] {
+    for part in ["`u`", "nothing was sent", "5 requests in a row", "connection refused", "asked again in"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert!(bench.engine.health("another", HealthPolicy::default()).try_read().is_ok());

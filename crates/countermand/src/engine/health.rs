@@ -24,7 +24,7 @@ pub struct UpstreamHealth {
 /// An upstream is left alone, and what asks it must wait or fail.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "failed to ask the upstream `{upstream}`: nothing was sent, for it has been left alone since {since}, {failures} requests having failed in a row (the last one: {last}); it is asked again in {} s",
+    "nothing was sent, for `{upstream}` has been left alone since {since}, {failures} requests in a row having failed (the last one: {last}); it is asked again in {} s",
     again_in.as_secs() + 1
 )]
 pub struct LeftAlone {
