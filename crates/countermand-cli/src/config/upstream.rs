@@ -7,7 +7,7 @@ use super::{
 };
 use countermand::{
     core::HealthPolicy,
-    definition::{HttpLimits, HttpUpstream, Value},
+    definition::{HttpLimits, HttpUpstream},
 };
 use url::Url;
 
@@ -46,7 +46,7 @@ pub fn upstream(reader: &Reader<'_>, name: &str, node: &Node) -> Option<HttpUpst
             return None;
         }
     };
-    let headers = headers(reader, fields.get("headers"));
+    let headers = secret::headers(reader, fields.get("headers"), "an upstream");
     let mut limits = HttpLimits::default();
     let count = |name: &str| fields.get(name).and_then(|node| reader.count(node));
     let time = |name: &str| fields.get(name).and_then(|node| reader.duration(node));
@@ -119,32 +119,4 @@ fn base_url(reader: &Reader<'_>, node: &Node) -> Option<String> {
         return refuse("a base_url has no fragment", "leave out what starts with `#`");
     }
     Some(url.as_str().trim_end_matches('/').to_owned())
-}
-
-fn headers(reader: &Reader<'_>, node: Option<&Node>) -> Vec<(String, Value)> {
-    let mut headers = Vec::new();
-    for entry in reader.optional_entries(node) {
-        if !secret::check_header(reader, entry.at, &entry.name) {
-            continue;
-        }
-        if secret::is_secret(&entry.value) {
-            headers
-                .extend(secret::secret(reader, &entry.value).map(|s| (entry.name.clone(), Value::Secret(s))));
-            continue;
-        }
-        let Some(text) = reader.text(&entry.value) else { continue };
-        if text.contains("${") {
-            reader.error(
-                entry.value.at,
-                "the headers of an upstream are the same in every request: no placeholders",
-                "move it to the `headers:` of a request; for a secret write `{ env: NAME }`",
-            );
-            continue;
-        }
-        if secret::check_value(reader, &entry.value, &text) {
-            secret::warn_of_plain_secret(reader, &entry.value, &entry.name, true);
-            headers.push((entry.name.clone(), Value::Text(text)));
-        }
-    }
-    headers
 }

@@ -13,7 +13,10 @@ const JOBS: u64 = 12;
 /// A stage whose upstream is left alone soon, and not for long.
 async fn stage() -> Stage {
     Stage::with_config(Times::default(), |config| {
-        config.replace("connect_timeout: 2s,", "connect_timeout: 2s, breaker: { failures: 3, open: 2s, max: 4s },")
+        config.replace(
+            "connect_timeout: 2s,",
+            "connect_timeout: 2s, breaker: { failures: 3, open: 2s, max: 4s },",
+        )
     })
     .await
 }

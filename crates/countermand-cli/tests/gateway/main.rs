@@ -25,6 +25,7 @@ mod faults_order;
 mod faults_undo;
 mod faults_bounds;
 mod ill;
+mod told;
 mod status;
 mod ends;
 mod sessions;

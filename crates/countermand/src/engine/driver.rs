@@ -11,10 +11,11 @@ use super::{
     operation::{Joined, Word},
 };
 use countermand_core::{
-    Cause, Phase, Row, Timestamp, Turn,
+    Cause, News, Phase, Row, Timestamp, Turn,
     due::{self, Due},
     event::{Alarm, CreateAnswer, Effect, Event, Trouble},
     health::{Ask, Urgency},
+    notice,
     ports::{Entry, LedgerError, Payload},
     step,
 };
@@ -46,7 +47,7 @@ pub(super) struct Driver {
     /// The epoch that the stored row has.
     stored_epoch: u64,
     /// What the ledger has not taken yet.
-    unwritten: Vec<Entry>,
+    unwritten: Vec<Unwritten>,
     /// Whether the row in memory is the stored one.
     clean: bool,
     /// Somebody else has written the row: it is not ours any more.
@@ -66,6 +67,12 @@ impl Drop for Driver {
             self.inner.wake.notify_one();
         }
     }
+}
+
+/// A line of the history, and what it makes worth telling.
+struct Unwritten {
+    entry: Entry,
+    news: Option<News>,
 }
 
 /// What woke the driver.
@@ -355,11 +362,13 @@ impl Driver {
                 return;
             }
         };
+        let news = notice::news(&self.row, &row);
         self.row = row;
         self.clean = false;
         if effects.contains(&Effect::Persist) {
             self.log(name, note.as_deref(), before);
-            self.unwritten.push(Entry { at: now.at, event: name.to_owned(), phase: self.row.phase, note });
+            let entry = Entry { at: now.at, event: name.to_owned(), phase: self.row.phase, note };
+            self.unwritten.push(Unwritten { entry, news });
             self.write().await;
         }
         for effect in effects {
@@ -373,13 +382,26 @@ impl Driver {
     /// Writes what is unwritten. While the ledger fails, the row in memory stands, and what only
     /// reads or cancels goes on.
     async fn write(&mut self) {
-        while let Some(entry) = self.unwritten.first().cloned() {
-            match self.inner.ledger.update(self.row.clone(), self.stored_epoch, entry).await {
+        while let Some(entry) = self.unwritten.first().map(|first| first.entry.clone()) {
+            // The row is the newest one: all that it makes worth telling goes with it.
+            let news: Vec<News> = self.unwritten.iter().filter_map(|unwritten| unwritten.news).collect();
+            let tells = !news.is_empty();
+            let (ledger, row, epoch) = (&self.inner.ledger, self.row.clone(), self.stored_epoch);
+            let written = if tells {
+                ledger.update_with_news(row, epoch, entry, news).await
+            } else {
+                ledger.update(row, epoch, entry).await
+            };
+            match written {
                 Ok(row) => {
                     self.stored_epoch = row.epoch;
                     self.row.version = row.version;
                     self.clean = true;
                     self.unwritten.remove(0);
+                    if tells {
+                        self.unwritten.iter_mut().for_each(|unwritten| unwritten.news = None);
+                        self.inner.news.notify_one();
+                    }
                 }
                 Err(error @ (LedgerError::Fenced { .. } | LedgerError::Absent { .. })) => {
                     tracing::error!(operation = %self.row.id, "failed to go on with an operation: {error}");

@@ -9,6 +9,7 @@ mod audience;
 mod driver;
 mod flight;
 mod health;
+mod notices;
 mod operation;
 mod reconciler;
 mod shutdown;
@@ -16,6 +17,7 @@ mod start;
 mod unperformable;
 
 pub use health::{LeftAlone, Pass, UpstreamHealth};
+pub use notices::{Heard, Teller};
 pub use operation::{Operation, View};
 pub use shutdown::Left;
 pub use start::StartError;
@@ -86,6 +88,8 @@ pub(crate) struct Inner {
     stop: CancellationToken,
     /// Wakes the reconciler.
     wake: Notify,
+    /// Wakes who tells.
+    news: Notify,
 }
 
 #[derive(Default)]
@@ -139,6 +143,7 @@ impl Engine {
                 tracker: TaskTracker::new(),
                 stop: CancellationToken::new(),
                 wake: Notify::new(),
+                news: Notify::new(),
             }),
         }
     }

@@ -177,7 +177,7 @@ fn redirect(head: &Head, base: &Url) -> Option<Url> {
 }
 
 /// The innermost reason of an error: what the system, the peer or TLS said.
-pub(super) fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn cause(error: &reqwest::Error) -> String {
     let mut innermost: &dyn Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -26,7 +26,9 @@ mod state;
 mod upload;
 
 pub use client::HttpUpstreamClient;
+pub(crate) use client::http_client;
 pub use crypto::install_crypto;
+pub(crate) use exchange::cause;
 pub use failure::{HttpFailure, UpstreamError};
 pub use job::HttpJob;
 pub use once::HttpOnce;

@@ -13,7 +13,7 @@ pub use kinds::{
 pub use settings::{
     ADMIN, BREAKER, LIMITS, RETRY_BUDGET, ROOT, SERVER, SERVER_HTTP, UPSTREAM, UPSTREAM_HTTP,
 };
-pub use tools::{DEFAULTS, GRACE, PRESET, TOOL};
+pub use tools::{DEFAULTS, GRACE, ON_ORPHAN, PRESET, TOOL};
 
 /// A mapping with known fields.
 #[derive(Debug)]

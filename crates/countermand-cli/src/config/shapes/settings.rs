@@ -3,7 +3,7 @@
 use super::{
     DEFAULTS,
     Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text},
-    PRESET, SECRET, Shape, TOOL, field,
+    ON_ORPHAN, PRESET, SECRET, Shape, TOOL, field,
 };
 
 /// The whole file.
@@ -20,6 +20,11 @@ pub static ROOT: Shape = Shape {
         ),
         field("retention", Duration, "How long settled operations are kept. Default: 30d."),
         field("limits", Of(&LIMITS), "What bounds the gateway."),
+        field(
+            "on_orphan",
+            Of(&ON_ORPHAN),
+            "Who is told of what could not be stopped. Default: the log alone.",
+        ),
         field("defaults", Of(&DEFAULTS), "What every tool takes that does not say otherwise."),
         field(
             "presets",
