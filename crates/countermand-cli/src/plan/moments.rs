@@ -222,8 +222,9 @@ fn not_confirmed(
         }
         None => at,
     };
+    let told = if tool.on_orphan.is_some() { ", somebody is told (`on_orphan`)" } else { "" };
     at.say(format!(
-        "After {} it is an orphan: an alarm, and retries for 24h; then it waits for an operator.",
+        "After {} it is an orphan: an alarm{told}, and retries for 24h; then it waits for an operator.",
         show::time(policy.confirm_within)
     ))
 }

@@ -62,7 +62,7 @@ async fn news_waits_in_order_until_it_is_told(ledger: &dyn Ledger) {
         at: at(10),
         attempts: 0,
     };
-    assert_eq!(waiting, [orphaned.clone()]);
+    assert_eq!(waiting, std::slice::from_ref(&orphaned));
     assert_eq!(news(ledger, &second, 30).await, [News::CompensationFailed]);
     let all = ledger.notices(at(30), 1_000).await.expect("reads");
     let place = |of: &Row| all.iter().position(|notice| notice.operation == of.id);
