@@ -186,8 +186,22 @@ fn retries_have_a_floor_and_a_share_of_first_requests_and_wait_for_their_turn_be
     for _ in 0..600 {
         assert_eq!(health.reserve(&work(START), now(START)), START, "a first request never waits");
     }
-    let earned = health.reserve(&again, now(START));
-    assert_eq!(earned, START, "600 first requests pay for 120 retries");
+    let paid = (0..200).filter(|_| health.reserve(&again, now(START)) == START).count();
+    assert_eq!(paid, 120, "a share of the first requests");
+}
+
+#[test]
+fn what_first_requests_have_earned_is_kept_for_ten_seconds_at_least_and_for_twenty_at_most() {
+    let free = |after: u64| {
+        let mut health = Health::new(HealthPolicy { retries_per_second: 1, ..HealthPolicy::default() });
+        for _ in 0..10_000 {
+            health.reserve(&work(START), now(START));
+        }
+        let at = START + secs(after);
+        let again = ask(Urgency::Work, Try::Again, at);
+        (0..5_000).filter(|_| health.reserve(&again, now(at)) == at).count()
+    };
+    assert_eq!((free(0), free(10), free(20)), (2_010, 2_010, 10));
 }
 
 #[test]

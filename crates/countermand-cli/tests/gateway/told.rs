@@ -207,3 +207,29 @@ async fn a_webhook_is_tried_again_until_it_takes_it_and_its_tool_has_its_own() {
     assert!(!logs.contains(TOKEN), "{logs}");
     caller.rest().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_killed_while_it_tells_tells_it_once_more_at_most() {
+    let top = "on_orphan: { command: [sh, -c, 'echo x >> DIR/starts; until test -e DIR/go; do sleep 0.05; done; cat >> DIR/told'] }";
+    let stage = stage(top).await;
+    let file = stage.dir.path().join("told");
+    let starts = stage.dir.path().join("starts");
+    let started = |times: usize| {
+        let text = std::fs::read_to_string(&starts).unwrap_or_default();
+        (text.lines().count() == times).then_some(())
+    };
+    let mut first = caller(&stage).await;
+    let row = an_orphan(&mut first, &stage, "run_report").await;
+    until("a program that runs", || started(1)).await;
+    first.kill().await;
+    let second = caller(&stage).await;
+    until("a program that runs again", || started(2)).await;
+    // Both live: the one of the gateway that was killed has outlived it.
+    std::fs::write(stage.dir.path().join("go"), "").unwrap();
+    stage.fake.clear_faults();
+    stage.phase("cancelled").await;
+    let lines = told(&file, &["orphaned", "orphaned", "settled"]).await;
+    assert!(lines.iter().all(|line| line["id"] == row["id"]), "{lines:#?}");
+    second.rest().await;
+    until("the three programs", || started(3)).await;
+}

@@ -130,7 +130,7 @@ impl Health {
     /// Takes the request's share of the budget, and says from when on it is sent. Asked once for each request.
     pub fn reserve(&mut self, ask: &Ask, now: Now) -> Timestamp {
         match ask.tried {
-            Try::First => self.budget.earn(),
+            Try::First => self.budget.earn(now.at),
             Try::Poll => {}
             Try::Again => return self.budget.spend(ask.at_latest(), now.at),
         }
