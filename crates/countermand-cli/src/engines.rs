@@ -4,7 +4,7 @@ use countermand::{
     clock::SystemClock,
     core::Owner,
     definition::ToolDefinition,
-    engine::{Engine, Parts, Performers},
+    engine::{Engine, Parts, Performers, Teller},
     ledger::SqliteLedger,
     secret::Secrets,
     upstream::Upstreams,
@@ -20,13 +20,23 @@ pub(crate) struct World {
     pub(crate) upstreams: Arc<Upstreams>,
     pub(crate) clock: Arc<SystemClock>,
     pub(crate) retention: Duration,
+    /// Who tells of what could not be stopped.
+    pub(crate) teller: Option<Teller>,
 }
 
 impl World {
     pub(crate) fn new(retention: Duration) -> Self {
         let clock = Arc::new(SystemClock::new());
         let upstreams = Arc::new(Upstreams::new(Arc::new(Secrets::new()), clock.clone()));
-        Self { upstreams, clock, retention }
+        Self { upstreams, clock, retention, teller: None }
+    }
+
+    /// Goes on with what the engine's ledger holds, and tells what there is to tell, until the engine stops.
+    pub(crate) fn tend(&self, engine: &Engine) {
+        engine.reconcile();
+        if let Some(teller) = &self.teller {
+            engine.tell_by(teller.clone());
+        }
     }
 
     /// The engine over a ledger that this process holds.

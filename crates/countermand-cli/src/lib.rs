@@ -11,6 +11,7 @@ mod siblings;
 mod gateway;
 mod check;
 mod ops;
+mod teller;
 mod serve;
 mod demo;
 mod manual;

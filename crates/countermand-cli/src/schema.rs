@@ -51,6 +51,7 @@ fn rules(shape: &str) -> &'static [(&'static str, &'static [&'static str])] {
         "HttpUpstream" => &[("oneOf", &["base_url", "url"])],
         "Secret" => &[("oneOf", &["env", "file", "exec"])],
         "Header" => &[("anyOf", &["header"])],
+        "OnOrphan" => &[("oneOf", &["command", "webhook"])],
         "Grace" => &[("anyOf", &["grace"])],
         _ => &[],
     }

@@ -5,6 +5,7 @@ use crate::{
     engines::World,
     gateway::{Gateway, spoken},
     siblings::Siblings,
+    teller,
 };
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -101,7 +102,7 @@ impl House {
     /// each takes the first free ledger of the family, and finishes what others have left.
     fn open(config: &Config) -> Result<Self> {
         let base = LedgerUrl::parse(&config.ledger, Path::new("."))?.path().to_owned();
-        let world = World::new(config.retention);
+        let world = World { teller: Some(teller::of(config)), ..World::new(config.retention) };
         let (ledger, siblings) = if serves_http(config) {
             (SqliteLedger::open(&base, OpenMode::Gateway)?, None)
         } else {
@@ -115,7 +116,7 @@ impl House {
 
     /// Goes on with what earlier incarnations started.
     fn recover(&self) {
-        self.engine.reconcile();
+        self.world.tend(&self.engine);
         if let Some(siblings) = self.siblings.clone() {
             let leaving = self.leaving.clone();
             self.tasks.spawn(async move { leaving.run_until_cancelled(siblings.look_after()).await });

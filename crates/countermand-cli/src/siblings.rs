@@ -3,7 +3,10 @@
 
 use crate::engines::World;
 use countermand::{
-    core::ports::{Ledger as _, Query},
+    core::{
+        Timestamp,
+        ports::{Ledger, LedgerError, Query},
+    },
     engine::Engine,
     ledger::{OpenMode, SqliteLedger, siblings, try_adopt},
 };
@@ -55,14 +58,14 @@ impl Siblings {
     async fn adopt(&self) {
         let held: HashSet<PathBuf> = self.lock().iter().map(|held| held.path.clone()).collect();
         for path in siblings(&self.base) {
-            if path == self.own || held.contains(&path) || !has_unsettled(&path).await {
+            if path == self.own || held.contains(&path) || !has_work(&path).await {
                 continue;
             }
             match try_adopt(&path) {
                 Ok(Some(ledger)) => {
                     tracing::info!(ledger = %path.display(), "another gateway left operations: this one finishes them");
                     let engine = self.world.engine(Arc::new(ledger));
-                    engine.reconcile();
+                    self.world.tend(&engine);
                     self.lock().push(Held { path, engine });
                 }
                 // Its gateway lives.
@@ -75,8 +78,7 @@ impl Siblings {
     async fn let_go(&self) {
         let held = self.lock().clone();
         for Held { path, engine } in held {
-            let unsettled = Query { unsettled: true, limit: 1, ..Query::default() };
-            if engine.list(unsettled).await.is_ok_and(|rows| rows.is_empty()) {
+            if has_more(&**engine.ledger()).await == Ok(false) {
                 engine.shutdown(Duration::ZERO).await;
                 self.lock().retain(|held| held.path != path);
             }
@@ -89,8 +91,16 @@ impl Siblings {
 }
 
 /// Whether a ledger has anything to finish. One that cannot be read has nothing that we could finish.
-async fn has_unsettled(path: &Path) -> bool {
-    let Ok(ledger) = SqliteLedger::open(path, OpenMode::Operator) else { return false };
-    let query = Query { unsettled: true, limit: 1, ..Query::default() };
-    ledger.list(query).await.is_ok_and(|rows| !rows.is_empty())
+async fn has_work(path: &Path) -> bool {
+    match SqliteLedger::open(path, OpenMode::Operator) {
+        Ok(ledger) => has_more(&ledger).await.unwrap_or(false),
+        Err(_) => false,
+    }
+}
+
+/// Whether anything is unsettled, or still to be told.
+async fn has_more(ledger: &dyn Ledger) -> Result<bool, LedgerError> {
+    let unsettled = Query { unsettled: true, limit: 1, ..Query::default() };
+    let some_time = Timestamp::from_micros(i64::MAX);
+    Ok(!ledger.list(unsettled).await?.is_empty() || !ledger.notices(some_time, 1).await?.is_empty())
 }

@@ -310,3 +310,35 @@ fn a_preset_exists_and_is_of_the_kind_that_uses_it() {
     );
     says(&format!("{text}    job: {{ preset: slow }}\n"), "6:20", &["none of a `job`"]);
 }
+
+#[test]
+fn how_an_upstream_is_spared_is_checked() {
+    let upstream = |http: &str| {
+        format!(
+            "upstreams: {{ a: {{ http: {{ base_url: 'http://h', {http} }} }} }}\ntools: {{ t: {{ upstream: a, http: GET /x }} }}\n"
+        )
+    };
+    says(&upstream("breaker: { max: 2s }"), "1:65", &["`max` is shorter than `open`"]);
+    says(&upstream("breaker: { failures: 0 }"), "1:70", &["at least 1"]);
+    says(&upstream("breaker: { opens: 2s }"), "1:60", &["no field `opens`", "did you mean `open`?"]);
+    says(&upstream("retry_budget: { percent: few }"), "1:74", &["at least 1"]);
+}
+
+#[test]
+fn who_is_told_of_orphans_is_one_program_or_one_address() {
+    let top = |on_orphan: &str| {
+        format!(
+            "on_orphan: {on_orphan}\nupstreams: {{ a: {{ http: 'http://h' }} }}\ntools: {{ t: {{ upstream: a, http: GET /x }} }}\n"
+        )
+    };
+    says(&top("{}"), "1:1", &["who is to be told?", "command", "webhook"]);
+    says(&top("{ command: notify me }"), "1:23", &["no shell reads it", "[notify, me]"]);
+    says(&top("{ command: [] }"), "1:14", &["the program is missing"]);
+    says(&top("{ command: [a], webhook: 'http://h' }"), "1:28", &["one way"]);
+    says(&top("{ command: [a], headers: { a: b } }"), "1:28", &["`headers` belong to a `webhook`"]);
+    says(&top("{ webhook: 'ftp://h' }"), "1:23", &["no HTTP URL", "{ env: NAME }"]);
+    says(&top("{ webhook: 'http://h/${args.x}' }"), "1:23", &["no HTTP URL"]);
+    says(&top("{ webhook: 'http://h', headers: { a: '${op.id}' } }"), "1:49", &["headers of a webhook"]);
+    let read = "upstreams: { a: { http: 'http://h' } }\ntools:\n  t:\n    upstream: a\n    http: GET /x\n    on_orphan: { command: [a] }\n";
+    says(read, "6:5", &["`on_orphan` has no meaning"]);
+}

@@ -2,7 +2,8 @@
 
 use countermand::{
     core::{Lookup, OnDisconnect, WhenCompleted},
-    definition::{CancelDefinition, Extract, IdSource, JobDefinition, StateSource, Work},
+    definition::{CancelDefinition, Extract, IdSource, JobDefinition, StateSource, Value, Work},
+    notify::OnOrphan,
 };
 use countermand_cli::{
     config::{self, Config, OnReissue, Tool},
@@ -302,4 +303,41 @@ fn an_identical_call_joins_what_runs_where_the_tool_or_the_defaults_say_so() {
     let never_kept = JOB.replace("query: { key:", "body: { pin: \"${args.pin}\" }, query: { key:");
     let with_secret = tool(&format!("{secret}{never_kept}    on_reissue: attach\n"));
     assert!(with_secret.tools[0].accepted.write_only && with_secret.tools[0].on_reissue == OnReissue::Attach);
+}
+
+#[test]
+fn an_upstream_is_spared_as_it_says_and_by_default_all_the_same() {
+    let health = |http: &str| {
+        let config = parse(&format!("upstreams: {{ a: {{ http: {http} }} }}\n"));
+        config.upstreams["a"].limits.health
+    };
+    let default = health("'http://h'");
+    assert_eq!((default.failures, default.open, default.max), (5, 5 * SECOND, 60 * SECOND));
+    assert_eq!((default.retry_percent, default.retries_per_second), (20, 10));
+    let given = health(
+        "{ base_url: 'http://h', breaker: { failures: 2, open: 2m }, retry_budget: { percent: 50, per_second: 1 } }",
+    );
+    assert_eq!((given.failures, given.open, given.max), (2, 120 * SECOND, 120 * SECOND));
+    assert_eq!((given.retry_percent, given.retries_per_second), (50, 1));
+}
+
+#[test]
+fn who_is_told_of_orphans_is_the_tools_word_then_that_of_the_defaults_then_the_files() {
+    let command = |program: &str| Some(OnOrphan::Command(vec![program.to_owned()]));
+    let text = |defaults: &str| {
+        format!(
+            "on_orphan: {{ command: [top] }}\n{defaults}upstreams: {{ api: {{ http: 'http://h' }} }}\ntools:\n  a:\n    upstream: api\n{JOB}  b:\n    upstream: api\n    on_orphan: {{ webhook: {{ env: HOOK }}, headers: {{ authorization: {{ env: TOKEN }} }} }}\n{JOB}"
+        )
+    };
+    let config = parse(&text(""));
+    assert_eq!(config.on_orphan, command("top"));
+    assert_eq!(config.tools[0].on_orphan, command("top"));
+    let Some(OnOrphan::Webhook { url: Value::Secret(url), headers }) = &config.tools[1].on_orphan else {
+        panic!("{:?}", config.tools[1].on_orphan);
+    };
+    assert_eq!((url.to_string().as_str(), headers.len()), ("{ env: HOOK }", 1));
+    let config = parse(&text("defaults: { on_orphan: { command: [all] } }\n"));
+    assert_eq!(config.tools[0].on_orphan, command("all"));
+    assert!(matches!(config.tools[1].on_orphan, Some(OnOrphan::Webhook { .. })));
+    assert_eq!(tool(JOB).tools[0].on_orphan, None);
 }

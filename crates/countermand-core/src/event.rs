@@ -55,6 +55,11 @@ pub enum Event {
         /// Which incarnation.
         epoch: u64,
     },
+    /// What is due waits until the upstream is well again.
+    HeldUp {
+        /// Why, in words without secrets.
+        why: String,
+    },
     /// Time has passed, and a timer of the row may be due.
     TimePassed,
     /// An operator settled it by word.
@@ -86,6 +91,19 @@ pub enum CreateAnswer {
     Refused(Trouble),
     /// All else. It may exist, it may arrive later.
     Lost(Trouble),
+}
+
+impl CreateAnswer {
+    /// What went wrong.
+    pub const fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::Created { .. } => None,
+            Self::NotSent(trouble)
+            | Self::Throttled(trouble)
+            | Self::Refused(trouble)
+            | Self::Lost(trouble) => Some(trouble),
+        }
+    }
 }
 
 /// The answer to a look-up by key.
@@ -176,6 +194,20 @@ pub struct Trouble {
     pub retry_after: Option<Duration>,
     /// 401 or 403: our credentials do not suffice. No fast retries.
     pub unauthorised: bool,
+    /// What it says of the upstream as a whole.
+    pub says: Says,
+}
+
+/// What one request shows of the upstream that it went to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Says {
+    /// Nothing: it was not sent, or was given up by us.
+    #[default]
+    Nothing,
+    /// It answers, whatever the answer is.
+    Well,
+    /// It is ill: no connection, no name, no TLS, silence, a broken connection, 5xx.
+    Ill,
 }
 
 impl Trouble {
@@ -183,9 +215,27 @@ impl Trouble {
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
+
+    /// Trouble that an upstream has which is ill.
+    pub fn ill(message: impl Into<String>) -> Self {
+        Self { message: message.into(), says: Says::Ill, ..Self::default() }
+    }
 }
 
 impl Event {
+    /// What went wrong, where it is the answer to a request of which something did.
+    pub const fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::CreateAnswered(answer) => answer.trouble(),
+            Self::FindAnswered { answer: FindAnswer::Failed(t), .. }
+            | Self::StatusAnswered(StatusAnswer::Failed(t))
+            | Self::CancelAnswered(CancelAnswer::NotAccepted(t))
+            | Self::MarkAnswered(RequestAnswer::Refused(t) | RequestAnswer::Failed(t))
+            | Self::UndoAnswered(RequestAnswer::Refused(t) | RequestAnswer::Failed(t)) => Some(t),
+            _ => None,
+        }
+    }
+
     /// The event's name in the history.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -214,6 +264,7 @@ impl Event {
             Self::ClientReturned => "client_returned",
             Self::Delivered => "delivered",
             Self::TakenOver { .. } => "taken_over",
+            Self::HeldUp { .. } => "held_up",
             Self::TimePassed => "time_passed",
             Self::Resolved { .. } => "resolved",
             Self::RetryWanted => "retry_wanted",
@@ -222,23 +273,13 @@ impl Event {
 
     /// What the history keeps beside the name, in words without secrets or arguments.
     pub fn note(&self) -> Option<String> {
+        if let Some(trouble) = self.trouble() {
+            return Some(trouble.message.clone());
+        }
         match self {
             Self::CreateAnswered(CreateAnswer::Created { id, .. })
             | Self::FindAnswered { answer: FindAnswer::Hit { id, .. }, .. } => {
                 id.as_ref().map(ToString::to_string)
-            }
-            Self::CreateAnswered(
-                CreateAnswer::NotSent(t)
-                | CreateAnswer::Throttled(t)
-                | CreateAnswer::Refused(t)
-                | CreateAnswer::Lost(t),
-            )
-            | Self::FindAnswered { answer: FindAnswer::Failed(t), .. }
-            | Self::StatusAnswered(StatusAnswer::Failed(t))
-            | Self::CancelAnswered(CancelAnswer::NotAccepted(t))
-            | Self::MarkAnswered(RequestAnswer::Refused(t) | RequestAnswer::Failed(t))
-            | Self::UndoAnswered(RequestAnswer::Refused(t) | RequestAnswer::Failed(t)) => {
-                Some(t.message.clone())
             }
             Self::StatusAnswered(StatusAnswer::Running { state, .. }) => Some(state.clone()),
             Self::StatusAnswered(StatusAnswer::Ended { end, error, .. }) => Some(match error {
@@ -252,6 +293,7 @@ impl Event {
             }),
             Self::ClientLeft { cause } => Some(cause.to_string()),
             Self::TakenOver { owner, epoch } => Some(format!("{owner}, epoch {epoch}")),
+            Self::HeldUp { why } => Some(why.clone()),
             Self::Resolved { verdict, note } => Some(format!("{verdict}: {note}")),
             _ => None,
         }

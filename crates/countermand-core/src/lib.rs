@@ -15,13 +15,17 @@ pub mod row;
 pub mod event;
 pub mod schedule;
 pub mod due;
+pub mod notice;
+pub mod health;
 mod step;
 pub mod words;
 pub mod ports;
 
 pub use cause::Cause;
+pub use health::HealthPolicy;
 pub use ids::{CallId, DefinitionHash, Key, OperationId, Owner, Principal, UpstreamId};
-pub use phase::{Desired, Kind, Outcome, Phase, Verdict};
+pub use notice::Notice;
+pub use phase::{Desired, Kind, News, Outcome, Phase, Verdict};
 pub use policy::{Lookup, OnDisconnect, Policy, WhenCompleted};
 pub use row::{Identity, Inputs, NewRow, Row, Turn};
 pub use step::step;

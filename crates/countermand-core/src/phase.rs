@@ -194,3 +194,17 @@ words! {
         Ignored = "ignored",
     }
 }
+
+words! {
+    /// What somebody is told of an operation.
+    News, "notice" {
+        /// What is owed to it is late or failing.
+        Orphaned = "orphaned",
+        /// We gave up: an operator must retry or resolve.
+        NeedsIntervention = "needs_intervention",
+        /// It could not be undone: an operator must retry or resolve.
+        CompensationFailed = "compensation_failed",
+        /// It is settled, after somebody was told that it was not.
+        Settled = "settled",
+    }
+}

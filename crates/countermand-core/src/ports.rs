@@ -3,7 +3,8 @@
 use crate::{
     event::{CancelAnswer, CreateAnswer, FindAnswer, RequestAnswer, StatusAnswer},
     ids::{DefinitionHash, OperationId, Principal},
-    phase::{Phase, Verdict},
+    notice::{Notice, Told},
+    phase::{News, Phase, Verdict},
     policy::Policy,
     row::{Identity, Row},
     time::{Now, Timestamp},
@@ -38,6 +39,22 @@ pub trait Ledger: Send + Sync + 'static {
     /// Writes a row over the version and epoch that it was read with, and appends to its history.
     /// Returns the row with its new version. `epoch` is the epoch that the stored row must have.
     fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>>;
+
+    /// As [`update`](Self::update), and what is to be told of it in the same transaction: either both are durable or
+    /// neither is. [`News::Settled`] is kept only where other news of the operation is.
+    fn update_with_news(
+        &self,
+        row: Row,
+        epoch: u64,
+        entry: Entry,
+        news: Vec<News>,
+    ) -> BoxFuture<'_, Result<Row, LedgerError>>;
+
+    /// Reads what is to be told and due by then, oldest first, at most so many. Of one operation only the oldest.
+    fn notices(&self, due_by: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Notice>, LedgerError>>;
+
+    /// Records what became of a try to tell it. A notice that is gone is no error.
+    fn told(&self, notice: u64, told: Told) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// Reads a row. [`LedgerError::Absent`] where there is none.
     fn get(&self, id: OperationId) -> BoxFuture<'_, Result<Row, LedgerError>>;

@@ -313,7 +313,8 @@ fn changes_are_lawful(before: &Row, after: &Row, effects: &[Effect], at: Timesta
 
 fn trouble(which: u8, amount: u32) -> Trouble {
     let retry_after = (which & 64 != 0).then(|| Duration::from_secs(u64::from(amount % 5000)));
-    Trouble { message: format!("trouble {}", which & 3), retry_after, unauthorised: which & 0x38 == 0x38 }
+    let unauthorised = which & 0x38 == 0x38;
+    Trouble { retry_after, unauthorised, ..Trouble::new(format!("trouble {}", which & 3)) }
 }
 
 fn answer(turn: Turn, sent_at: Timestamp, which: u8, amount: u32) -> Event {
@@ -421,7 +422,8 @@ proptest! {
             let event = match sort {
                 0..=127 => answer(Turn::ALL[usize::from(sort % 8)], at, which, amount),
                 128..=159 => Event::CreateStarted,
-                160..=180 => Event::TimePassed,
+                160..=175 => Event::TimePassed,
+                176..=180 => Event::HeldUp { why: format!("held {}", which & 1) },
                 181..=199 => Event::TakenOver { owner: Owner::from("o"), epoch: 1 },
                 _ => outside(sort.max(224), which),
             };

@@ -1,7 +1,8 @@
 //! Wrappers around ports that fail when they are told to.
 
 use countermand_core::{
-    DefinitionHash, OperationId, Row, Timestamp,
+    DefinitionHash, News, OperationId, Row, Timestamp,
+    notice::{Notice, Told},
     ports::{BoxFuture, Definition, Entry, Filed, Ledger, LedgerError, Query, Request},
 };
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,6 +79,24 @@ impl<L: Ledger> Ledger for FaultyLedger<L> {
 
     fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
         self.write(|inner| inner.update(row, epoch, entry))
+    }
+
+    fn update_with_news(
+        &self,
+        row: Row,
+        epoch: u64,
+        entry: Entry,
+        news: Vec<News>,
+    ) -> BoxFuture<'_, Result<Row, LedgerError>> {
+        self.write(|inner| inner.update_with_news(row, epoch, entry, news))
+    }
+
+    fn notices(&self, due_by: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Notice>, LedgerError>> {
+        self.inner.notices(due_by, limit)
+    }
+
+    fn told(&self, notice: u64, told: Told) -> BoxFuture<'_, Result<(), LedgerError>> {
+        self.write(|inner| inner.told(notice, told))
     }
 
     fn get(&self, id: OperationId) -> BoxFuture<'_, Result<Row, LedgerError>> {

@@ -2,7 +2,7 @@
 //! rules it was started with, whatever today's config says. Secrets appear only as references.
 
 use crate::template::{RequestTemplate, Template};
-use countermand_core::Policy;
+use countermand_core::{HealthPolicy, Policy};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -50,6 +50,9 @@ pub struct HttpLimits {
     pub read_timeout: Duration,
     /// The largest response body, in bytes.
     pub max_bytes: u64,
+    /// When it counts as ill, and how it is spared. Unknown to definitions that are older.
+    #[serde(default)]
+    pub health: HealthPolicy,
 }
 
 impl Default for HttpLimits {
@@ -60,6 +63,7 @@ impl Default for HttpLimits {
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(60),
             max_bytes: 10 << 20,
+            health: HealthPolicy::default(),
         }
     }
 }

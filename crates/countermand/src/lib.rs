@@ -10,6 +10,7 @@ pub mod definition;
 pub mod secret;
 mod platform;
 pub mod upstream;
+pub mod notify;
 pub mod ledger;
 pub mod clock;
 pub mod engine;

@@ -39,6 +39,41 @@ pub(crate) fn bound_unacknowledged(
     client
 }
 
+/// A process group that is killed when this is dropped: a program of somebody's, and what it has started.
+pub(crate) struct KillGroup(#[cfg(target_os = "linux")] Option<rustix::process::Pid>);
+
+impl KillGroup {
+    /// That of the process that leads it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of(leader: Option<u32>) -> Self {
+        Self(leader.and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn of(_leader: Option<u32>) -> Self {
+        Self()
+    }
+
+    /// Its leader has ended by itself: what it has left behind is its own affair.
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "there is nothing to change"))]
+    pub(crate) fn let_go(mut self) {
+        #[cfg(target_os = "linux")]
+        {
+            self.0 = None;
+        }
+    }
+}
+
+impl Drop for KillGroup {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        if let Some(group) = self.0 {
+            // Fails where nothing of it is left.
+            let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
 /// The kernel's numbers for file systems whose server is another machine (or, with 9p, another kernel).
 #[cfg(target_os = "linux")]
 const NETWORK: &[(u32, &str)] = &[

@@ -90,10 +90,10 @@ fn a_ledger_of_a_newer_version_is_refused_by_both() {
     set_version(&path, 99);
     for mode in [OpenMode::Gateway, OpenMode::Operator] {
         let error = refusal(&path, mode);
-        assert!(matches!(error, OpenError::TooNew { found: 99, known: 2, .. }), "{error:?}");
-        says(&error, &path, &["version 99", "up to 2", "or a newer one"]);
+        assert!(matches!(error, OpenError::TooNew { found: 99, known: 3, .. }), "{error:?}");
+        says(&error, &path, &["version 99", "up to 3", "or a newer one"]);
     }
-    set_version(&path, 2);
+    set_version(&path, 3);
     assert_eq!(gateway(&path).epoch(), 2, "the refused ones have changed nothing");
 }
 
@@ -103,8 +103,8 @@ fn a_ledger_of_an_older_version_is_migrated_by_a_gateway_only() {
     let path = directory.path().join("ledger.db");
     std::fs::write(&path, "").expect("writes");
     let error = refusal(&path, OpenMode::Operator);
-    assert!(matches!(error, OpenError::TooOld { found: 0, known: 2, .. }), "{error:?}");
-    says(&error, &path, &["version 0", "version 2", "start a gateway"]);
+    assert!(matches!(error, OpenError::TooOld { found: 0, known: 3, .. }), "{error:?}");
+    says(&error, &path, &["version 0", "version 3", "start a gateway"]);
     assert_eq!(std::fs::read(&path).expect("reads"), b"", "an operator does not migrate");
 
     gateway(&path);
@@ -120,8 +120,8 @@ async fn the_rows_of_an_older_version_are_there_after_its_migration() {
         define(&ledger).await;
         ledger_common::insert(&ledger, row("p")).await
     };
-    let first =
-        "DROP INDEX unsettled_by_identity; DROP INDEX unsettled_by_principal; DROP INDEX untold_by_principal";
+    let first = "DROP INDEX unsettled_by_identity; DROP INDEX unsettled_by_principal; DROP INDEX untold_by_principal; \
+        DROP TABLE notices";
     Connection::open(&path).and_then(|first_version| first_version.execute_batch(first)).expect("drops");
     set_version(&path, 1);
     let identical = Query { unsettled: true, identity: Some(kept.identity()), ..Query::default() };

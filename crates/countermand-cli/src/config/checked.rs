@@ -4,6 +4,7 @@ use super::report::{ConfigErrors, Problem, Source, Span, Warning};
 use countermand::{
     core::OnDisconnect,
     definition::{HttpUpstream, SecretSource, ToolDefinition, Value},
+    notify::OnOrphan,
 };
 use countermand_mcp::Limits;
 use serde_json::Value as Json;
@@ -23,6 +24,8 @@ pub struct Config {
     pub retention: Duration,
     /// What bounds the gateway.
     pub limits: Limits,
+    /// Who is told of orphans whose tool does not say, or is not there any more.
+    pub on_orphan: Option<OnOrphan>,
     /// The upstreams, by name.
     pub upstreams: BTreeMap<String, HttpUpstream>,
     /// The tools, in the order of the file.
@@ -101,6 +104,8 @@ pub struct Tool {
     pub on_disconnect: Option<OnDisconnect>,
     /// What an identical call does while an earlier one's operation runs.
     pub on_reissue: OnReissue,
+    /// Who is told of its orphans.
+    pub on_orphan: Option<OnOrphan>,
     /// What the checked definition cannot promise, and says so.
     pub accepted: Accepted,
 }

@@ -23,6 +23,7 @@ pub mod settings;
 pub mod shapes;
 pub mod siblings;
 pub mod status;
+pub mod telling;
 pub mod tool;
 pub mod upstream;
 
@@ -96,14 +97,16 @@ fn read(reader: &Reader<'_>, root: &Node) -> Option<Config> {
         .map(|entry| (entry.name.clone(), upstream::upstream(reader, &entry.name, &entry.value)))
         .collect();
     let defaults = fields.get("defaults").filter(|node| reader.open(node, &shapes::DEFAULTS).is_some());
+    let on_orphan = fields.get("on_orphan").and_then(|node| telling::on_orphan(reader, node));
     let presets = presets::Presets::read(reader, fields.get("presets"));
-    let shared = tool::Shared { upstreams, presets, defaults };
+    let shared = tool::Shared { upstreams, presets, defaults, on_orphan };
     let entries = reader.optional_entries(fields.get("tools"));
     let tools: Vec<_> = entries.iter().filter_map(|entry| tool::read_tool(reader, entry, &shared)).collect();
     shared.presets.warn_of_unused(reader);
     if entries.is_empty() {
         reader.warn(root.at, "there are no tools", "add one under `tools:`");
     }
+    let on_orphan = shared.on_orphan;
     let upstreams = shared.upstreams.into_iter().filter_map(|(name, one)| Some((name, one?))).collect();
     Some(Config {
         server,
@@ -111,6 +114,7 @@ fn read(reader: &Reader<'_>, root: &Node) -> Option<Config> {
         ledger,
         retention: retention.unwrap_or(settings::DEFAULT_RETENTION),
         limits,
+        on_orphan,
         upstreams,
         tools,
         warnings: Vec::new(),

@@ -7,7 +7,7 @@ use super::{
     report::Span,
     shapes,
 };
-use countermand::definition::{SecretRef, SecretSource};
+use countermand::definition::{SecretRef, SecretSource, Value};
 use std::time::Duration;
 
 /// How long the answer of a program is used, where the config does not say.
@@ -119,4 +119,32 @@ pub fn warn_of_plain_secret(reader: &Reader<'_>, node: &Node, name: &str, litera
         };
         reader.warn(node.at, format!("the header `{name}` holds a secret in plain text"), help);
     }
+}
+
+/// Reads headers that are the same in every request of `whose`.
+pub fn headers(reader: &Reader<'_>, node: Option<&Node>, whose: &str) -> Vec<(String, Value)> {
+    let mut headers = Vec::new();
+    for entry in reader.optional_entries(node) {
+        if !check_header(reader, entry.at, &entry.name) {
+            continue;
+        }
+        if is_secret(&entry.value) {
+            headers.extend(secret(reader, &entry.value).map(|s| (entry.name.clone(), Value::Secret(s))));
+            continue;
+        }
+        let Some(text) = reader.text(&entry.value) else { continue };
+        if text.contains("${") {
+            reader.error(
+                entry.value.at,
+                format!("the headers of {whose} are the same in every request: no placeholders"),
+                "move it to the `headers:` of a request; for a secret write `{ env: NAME }`",
+            );
+            continue;
+        }
+        if check_value(reader, &entry.value, &text) {
+            warn_of_plain_secret(reader, &entry.value, &entry.name, true);
+            headers.push((entry.name.clone(), Value::Text(text)));
+        }
+    }
+    headers
 }

@@ -12,10 +12,12 @@ use super::{
     request::read_request,
     shapes,
     siblings::{Siblings, on_disconnect, on_reissue},
+    telling::on_orphan,
 };
 use countermand::{
     core::WhenCompleted,
     definition::{CancelDefinition, Effect, HttpUpstream, ToolDefinition, Work},
+    notify::OnOrphan,
     template::RequestTemplate,
 };
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub struct Shared<'a> {
     pub presets: Presets<'a>,
     /// `defaults`.
     pub defaults: Option<&'a Node>,
+    /// Who is told of the orphans of tools that do not say.
+    pub on_orphan: Option<OnOrphan>,
 }
 
 /// Reads `tools.NAME`.
@@ -60,6 +64,10 @@ pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Opt
     let siblings = Siblings { tool: fields, defaults: shared.defaults };
     let on_disconnect = siblings.get("on_disconnect").and_then(|(node, _)| on_disconnect(reader, node));
     let on_reissue = siblings.get("on_reissue").and_then(|(node, _)| on_reissue(reader, node));
+    let on_orphan = match siblings.get("on_orphan") {
+        Some((node, _)) => on_orphan(reader, node),
+        None => shared.on_orphan.clone(),
+    };
     let timeout = siblings.get("timeout").and_then(|(node, _)| Some((node, reader.duration(node)?)));
     let made = made?;
     if let Some((node, timeout)) = timeout
@@ -89,6 +97,7 @@ pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Opt
         timeout,
         on_disconnect,
         on_reissue,
+        on_orphan,
         accepted,
     })
 }
@@ -253,7 +262,7 @@ fn refuse_siblings(reader: &Reader<'_>, siblings: &Siblings<'_>) {
             help,
         );
     }
-    for name in ["compensate", "mark", "when_completed"] {
+    for name in ["compensate", "mark", "when_completed", "on_orphan"] {
         if let Some((node, false)) = siblings.get(name) {
             let help = "leave it out, or say `effect: once`";
             reader.error(

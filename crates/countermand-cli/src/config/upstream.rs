@@ -1,11 +1,14 @@
 //! HTTP upstreams.
 
 use super::{
-    fields::Reader,
+    fields::{Fields, Reader},
     node::{Data, Node},
     secret, shapes,
 };
-use countermand::definition::{HttpLimits, HttpUpstream, Value};
+use countermand::{
+    core::HealthPolicy,
+    definition::{HttpLimits, HttpUpstream},
+};
 use url::Url;
 
 /// Reads `upstreams.NAME`.
@@ -43,7 +46,7 @@ pub fn upstream(reader: &Reader<'_>, name: &str, node: &Node) -> Option<HttpUpst
             return None;
         }
     };
-    let headers = headers(reader, fields.get("headers"));
+    let headers = secret::headers(reader, fields.get("headers"), "an upstream");
     let mut limits = HttpLimits::default();
     let count = |name: &str| fields.get(name).and_then(|node| reader.count(node));
     let time = |name: &str| fields.get(name).and_then(|node| reader.duration(node));
@@ -53,7 +56,32 @@ pub fn upstream(reader: &Reader<'_>, name: &str, node: &Node) -> Option<HttpUpst
     limits.read_timeout = time("read_timeout").unwrap_or(limits.read_timeout);
     let bytes = fields.get("max_bytes").and_then(|node| reader.size(node));
     limits.max_bytes = bytes.unwrap_or(limits.max_bytes);
+    limits.health = health(reader, fields);
     Some(HttpUpstream { name: name.to_owned(), base_url: base_url(reader, url)?, headers, limits })
+}
+
+/// Reads `breaker` and `retry_budget`.
+fn health(reader: &Reader<'_>, upstream: Fields<'_>) -> HealthPolicy {
+    let mut policy = HealthPolicy::default();
+    let number = |node: &Node| reader.count(node).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    if let Some(fields) = upstream.get("breaker").and_then(|node| reader.open(node, &shapes::BREAKER)) {
+        let time = |name: &str| fields.get(name).and_then(|node| reader.duration(node));
+        policy.failures = fields.get("failures").and_then(number).unwrap_or(policy.failures);
+        policy.open = time("open").unwrap_or(policy.open);
+        policy.max = time("max").unwrap_or(policy.max.max(policy.open));
+        if let (Some(max), true) = (fields.get("max"), policy.max < policy.open) {
+            let help = "`max` bounds what `open` begins with (5s where it is not given)";
+            reader.error(max.at, "`max` is shorter than `open`", help);
+        }
+    }
+    if let Some(fields) =
+        upstream.get("retry_budget").and_then(|node| reader.open(node, &shapes::RETRY_BUDGET))
+    {
+        policy.retry_percent = fields.get("percent").and_then(number).unwrap_or(policy.retry_percent);
+        policy.retries_per_second =
+            fields.get("per_second").and_then(number).unwrap_or(policy.retries_per_second);
+    }
+    policy
 }
 
 /// A base that paths can be appended to, and that holds no secret.
@@ -91,32 +119,4 @@ fn base_url(reader: &Reader<'_>, node: &Node) -> Option<String> {
         return refuse("a base_url has no fragment", "leave out what starts with `#`");
     }
     Some(url.as_str().trim_end_matches('/').to_owned())
-}
-
-fn headers(reader: &Reader<'_>, node: Option<&Node>) -> Vec<(String, Value)> {
-    let mut headers = Vec::new();
-    for entry in reader.optional_entries(node) {
-        if !secret::check_header(reader, entry.at, &entry.name) {
-            continue;
-        }
-        if secret::is_secret(&entry.value) {
-            headers
-                .extend(secret::secret(reader, &entry.value).map(|s| (entry.name.clone(), Value::Secret(s))));
-            continue;
-        }
-        let Some(text) = reader.text(&entry.value) else { continue };
-        if text.contains("${") {
-            reader.error(
-                entry.value.at,
-                "the headers of an upstream are the same in every request: no placeholders",
-                "move it to the `headers:` of a request; for a secret write `{ env: NAME }`",
-            );
-            continue;
-        }
-        if secret::check_value(reader, &entry.value, &text) {
-            secret::warn_of_plain_secret(reader, &entry.value, &entry.name, true);
-            headers.push((entry.name.clone(), Value::Text(text)));
-        }
-    }
-    headers
 }

@@ -13,7 +13,7 @@ use countermand::{
         ports::{Definition, Payload},
     },
     definition::{Effect, Work},
-    engine::Engine,
+    engine::{Engine, UpstreamHealth},
     upstream::{HttpRead, Upstreams},
 };
 use countermand_mcp::{Answer, Call, Handler, RpcError, ServerInfo, TransportKind};
@@ -41,6 +41,8 @@ struct ServedTool {
     output: Option<Validator>,
     /// What performs it, where it only reads.
     reader: Option<HttpRead>,
+    /// How its upstream is.
+    health: Arc<UpstreamHealth>,
 }
 
 impl ServedTool {
@@ -101,6 +103,7 @@ impl Gateway {
                 arguments: tool.validator()?,
                 output: tool.output_validator()?,
                 reader: reads(tool).then(|| upstreams.reader(&tool.definition)).transpose()?,
+                health: engine.health(&tool.definition.upstream.name, tool.definition.upstream.limits.health),
                 config: tool.clone(),
             };
             tools.insert(tool.name.clone(), Arc::new(served));

@@ -4,7 +4,7 @@ use super::{ServedTool, answer};
 use countermand::{
     core::{Cause, OnDisconnect},
     template::Scope,
-    upstream::HttpRead,
+    upstream::{HttpFailure, HttpRead},
 };
 use countermand_mcp::{Answer, Call, Move};
 use serde_json::{Map, Value};
@@ -20,8 +20,19 @@ pub(super) async fn serve(
     let timeout = Instant::now() + tool.config.timeout;
     let scope = Scope::of_call(&arguments);
     let handle = call.handle.clone();
+    let pass = match tool.health.try_read() {
+        Ok(pass) => pass,
+        Err(left_alone) => {
+            return Answer::result(answer::error(
+                &format!("The call did not reach its upstream: {left_alone}."),
+                None,
+            ));
+        }
+    };
     let read = async {
-        match reader.read(&scope).await {
+        let read = reader.read(&scope).await;
+        pass.told(read.as_ref().err().map(HttpFailure::trouble));
+        match read {
             Ok(payload) => {
                 let uri = format!("countermand://tools/{}/result", tool.config.name);
                 tool.result(&payload, &uri, None)

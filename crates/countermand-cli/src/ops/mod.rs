@@ -7,6 +7,7 @@ mod find;
 mod act;
 mod states;
 mod list;
+mod undo;
 mod show;
 mod follow;
 mod watch;

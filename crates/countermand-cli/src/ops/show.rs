@@ -1,6 +1,10 @@
 //! `ops show`: one operation, and what happened to it when.
 
-use super::{Where, as_json, find, rfc3339, sentence, table::one_line};
+use super::{
+    Where, as_json, find, rfc3339, sentence,
+    table::one_line,
+    undo::{self, Undo},
+};
 use anyhow::Result;
 use clap::Args;
 use countermand::core::{
@@ -24,6 +28,7 @@ pub(crate) struct Show {
 pub(super) async fn run(show: Show) -> Result<()> {
     let found = find::one(&show.place, &show.id).await?;
     let entries = found.ledger.history(found.row.id).await?;
+    let undo = undo::of(&found.ledger, &found.row).await?;
     if show.json {
         let mut value = as_json(&found.row);
         value["history"] = entries
@@ -32,12 +37,14 @@ pub(super) async fn run(show: Show) -> Result<()> {
                 json!({ "at": rfc3339(entry.at), "event": entry.event, "phase": entry.phase, "note": entry.note })
             })
             .collect();
+        let undo = undo.iter().map(|undo| json!({ "request": undo.request, "state": undo.state }));
+        value["undo"] = undo.collect();
         return super::print(format_args!("{value}\n"));
     }
-    super::print(format_args!("{}\n{}", about(&found.row), timeline(&found.row, &entries, true)))
+    super::print(format_args!("{}\n{}", about(&found.row, &undo), timeline(&found.row, &entries, true)))
 }
 
-fn about(row: &Row) -> String {
+fn about(row: &Row, undo: &[Undo]) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut lines = vec![
         ("operation", row.id.to_string()),
@@ -62,6 +69,12 @@ fn about(row: &Row) -> String {
     }
     if let Some(error) = &row.last_error {
         lines.push(("last error", error.clone()));
+    }
+    for (number, undo) in (1..).zip(undo) {
+        lines.push((
+            if number == 1 { "undo" } else { "" },
+            format!("{number}. {}: {}", undo.request, undo.state),
+        ));
     }
     lines.iter().map(|(name, value)| format!("{name:>14}  {}\n", one_line(value))).collect()
 }

@@ -8,6 +8,8 @@ mod promises;
 mod render;
 mod show;
 
+pub(crate) use show::line as request_line;
+
 use crate::config::{Config, OnReissue, Tool};
 use countermand::definition::{Effect, Work};
 use serde::Serialize;

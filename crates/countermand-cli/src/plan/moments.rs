@@ -195,6 +195,7 @@ fn lost(tool: &Tool, find: Option<&FindDefinition>, create: &RequestTemplate) ->
 fn cancel_fails(cancel: &RequestTemplate) -> At {
     At::new("cancel_fails", "cancel fails")
         .send("429, 5xx, timeout: {} is sent again, after 200ms, then every 2s, after a minute every 60s; each time the status is read.", cancel)
+        .say("While the upstream is left alone because it fails (`breaker`), each is delayed by at most 2s, and sent all the same.")
         .say("404, 409, 410: the status decides.")
         .say("401, 403: an orphan at once, with an alarm; retried once a minute.")
 }
@@ -221,8 +222,9 @@ fn not_confirmed(
         }
         None => at,
     };
+    let told = if tool.on_orphan.is_some() { ", somebody is told (`on_orphan`)" } else { "" };
     at.say(format!(
-        "After {} it is an orphan: an alarm, and retries for 24h; then it waits for an operator.",
+        "After {} it is an orphan: an alarm{told}, and retries for 24h; then it waits for an operator.",
         show::time(policy.confirm_within)
     ))
 }

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::time::Duration;
 
 /// `METHOD path?query`, as configured.
-pub(super) fn line(request: &RequestTemplate) -> String {
+pub(crate) fn line(request: &RequestTemplate) -> String {
     let mut line = format!("{} {}", request.method, request.target);
     let mut separator = if request.target.source().contains('?') { '&' } else { '?' };
     for (name, value) in &request.query {

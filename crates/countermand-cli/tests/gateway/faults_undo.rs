@@ -3,9 +3,10 @@
 use crate::{
     faults::{alarmed, error, requests, stage, success, tag, told},
     over_all,
-    stage::{Caller, Door},
+    stage::{Caller, Door, Stage, Times},
 };
-use countermand_testkit::fake::{Event, Fault, Filter, Gate, Route};
+use countermand_testkit::fake::{Event, EventKind, Fault, Filter, Gate, Route};
+use serde_json::json;
 
 /// Where in the record the first event of a kind is.
 fn first(events: &[Event], kind: &str) -> usize {
@@ -169,6 +170,60 @@ over_all! {
         stage.phase("compensated").await;
         assert_eq!(stage.fake.rows("t"), 0);
         told(&mut caller, &stage, "undone").await;
+        assert_eq!(stage.agree().await.cancelled, 1);
+        caller.nothing_was_sent_for(&[1]).await;
+    }
+}
+
+/// The idempotency keys of the requests of a kind, in their order.
+fn keys(stage: &Stage, route: Route) -> Vec<String> {
+    let events = stage.fake.events();
+    let of = events.iter().filter(|event| event.route == Some(route));
+    of.filter_map(|event| match &event.kind {
+        EventKind::Request { key, .. } => key.clone(),
+        _ => None,
+    })
+    .collect()
+}
+
+const TWO_UNDOS: &str = r#"
+  two_undos:
+    input: *input
+    upstream: reports
+    job: *job
+    compensate:
+      - { request: DELETE /rows, query: { tag: "${args.tag}" }, headers: { Idempotency-Key: "${op.undo_key}" } }
+      - { request: "PUT /jobs/${op.id}/label", body: { undone: true }, headers: { Idempotency-Key: "${op.undo_key}" } }
+"#;
+
+over_all! {
+    async fn each_undo_has_a_key_of_its_own_and_what_was_undone_before_one_failed_can_be_seen(door) {
+        let stage = Stage::with_config(Times::default(), |config| config + TWO_UNDOS).await;
+        stage.fake.fault(Route::DeleteRows, Fault::Status(503, None), Some(1));
+        stage.fake.fault(Route::Label, Fault::Status(400, None), Some(1));
+        let mut caller = Caller::at(door, &stage).await;
+        let pending = caller.call(1, "two_undos", tag()).await;
+        stage.phase("running").await;
+        caller.cancel(pending).await;
+        let row = stage.phase("compensation_failed").await;
+        let id = row["id"].as_str().unwrap();
+        assert!(row["last_error"].as_str().unwrap().contains("undo 2 was refused"), "{row:#}");
+        let shown = stage.outcome(&["ops", "show", id]).await.exited(0).stdout;
+        for part in ["1. DELETE /rows?tag=${args.tag}: done", "2. PUT /jobs/${op.id}/label: failed", "undo 2 was refused"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let shown = stage.outcome(&["ops", "show", id, "--json"]).await.exited(0).stdout;
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(shown["undo"], json!([
+            { "request": "DELETE /rows?tag=${args.tag}", "state": "done" },
+            { "request": "PUT /jobs/${op.id}/label", "state": "failed" },
+        ]));
+        stage.outcome(&["ops", "retry", id]).await.exited(0);
+        stage.phase("compensated").await;
+        let (first, second) = (keys(&stage, Route::DeleteRows), keys(&stage, Route::Label));
+        assert!(first.len() == 2 && first[0] == first[1], "a retry keeps its key: {first:?}");
+        assert!(second.len() == 2 && second[0] == second[1], "also an operator's: {second:?}");
+        assert!(first[0] != second[0] && row["key"] != json!(first[0]), "each has its own");
         assert_eq!(stage.agree().await.cancelled, 1);
         caller.nothing_was_sent_for(&[1]).await;
     }

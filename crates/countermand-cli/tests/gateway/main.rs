@@ -24,6 +24,8 @@ mod faults_running;
 mod faults_order;
 mod faults_undo;
 mod faults_bounds;
+mod ill;
+mod told;
 mod status;
 mod ends;
 mod silence;

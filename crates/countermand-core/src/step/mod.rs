@@ -50,6 +50,7 @@ impl Life {
     fn apply(&mut self, event: Event) -> Legal {
         match event {
             Event::TimePassed => time::passed(self),
+            Event::HeldUp { why } => time::held_up(self, why),
             Event::TakenOver { owner, epoch } => time::taken_over(self, owner, epoch),
             Event::Resolved { .. } => orphan::resolved(self),
             Event::RetryWanted => orphan::retry_wanted(self),

@@ -63,6 +63,15 @@ pub(super) fn passed(life: &mut Life) -> Legal {
     Ok(())
 }
 
+/// What is due is put off, and stays due: the row only says why.
+pub(super) fn held_up(life: &mut Life, why: String) -> Legal {
+    if life.row.phase.is_settled() || life.row.phase.awaits_operator() {
+        return Err(Illegal);
+    }
+    life.trouble(why);
+    Ok(())
+}
+
 impl Life {
     fn trouble_if_none(&mut self, message: &str) {
         if self.row.last_error.is_none() {

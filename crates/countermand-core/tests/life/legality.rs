@@ -21,6 +21,7 @@ fn events(at: countermand_core::Timestamp) -> Vec<(&'static str, Event)> {
         ("client_returned", Event::ClientReturned),
         ("delivered", Event::Delivered),
         ("taken_over", taken_over()),
+        ("held_up", Event::HeldUp { why: String::new() }),
         ("time_passed", Event::TimePassed),
         ("resolved", Event::Resolved { verdict: Verdict::Ignored, note: String::new() }),
         ("retry_wanted", Event::RetryWanted),
@@ -98,26 +99,26 @@ fn an_illegal_event_says_what_and_where() {
 }
 
 const EXPECTED: &str = "
-intent: create_started cancel_wanted client_left client_returned taken_over time_passed
-dispatched: create_answered cancel_wanted client_left client_returned taken_over time_passed
-dispatched, retry: create_started cancel_wanted client_left client_returned taken_over time_passed
-unknown, replay: create_started find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-unknown, replaying: create_answered find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-unknown, find: find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-running: status_answered cancel_wanted client_left client_returned taken_over time_passed
-cancel_requested: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed
-cancelling: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed
-draining: status_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-draining, mark: status_answered mark_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-ended: cancel_wanted client_left client_returned delivered taken_over time_passed
-ended, confirming: status_answered cancel_wanted client_left client_returned delivered taken_over time_passed
-compensating: undo_answered cancel_wanted client_left client_returned delivered taken_over time_passed
-orphaned, unknown: find_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-orphaned, running: status_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-orphaned, cancel_requested: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-orphaned, cancelling: status_answered cancel_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-orphaned, draining: status_answered cancel_wanted client_left client_returned taken_over time_passed resolved
-orphaned, ended: status_answered cancel_wanted client_left client_returned delivered taken_over time_passed resolved
+intent: create_started cancel_wanted client_left client_returned taken_over held_up time_passed
+dispatched: create_answered cancel_wanted client_left client_returned taken_over held_up time_passed
+dispatched, retry: create_started cancel_wanted client_left client_returned taken_over held_up time_passed
+unknown, replay: create_started find_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+unknown, replaying: create_answered find_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+unknown, find: find_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+running: status_answered cancel_wanted client_left client_returned taken_over held_up time_passed
+cancel_requested: status_answered cancel_answered cancel_wanted client_left client_returned taken_over held_up time_passed
+cancelling: status_answered cancel_answered cancel_wanted client_left client_returned taken_over held_up time_passed
+draining: status_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+draining, mark: status_answered mark_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+ended: cancel_wanted client_left client_returned delivered taken_over held_up time_passed
+ended, confirming: status_answered cancel_wanted client_left client_returned delivered taken_over held_up time_passed
+compensating: undo_answered cancel_wanted client_left client_returned delivered taken_over held_up time_passed
+orphaned, unknown: find_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+orphaned, running: status_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+orphaned, cancel_requested: status_answered cancel_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+orphaned, cancelling: status_answered cancel_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+orphaned, draining: status_answered cancel_wanted client_left client_returned taken_over held_up time_passed resolved
+orphaned, ended: status_answered cancel_wanted client_left client_returned delivered taken_over held_up time_passed resolved
 completed:
 failed:
 cancelled:

@@ -7,12 +7,15 @@ use super::{
     Inner, Performer, View,
     audience::{Audience, Said, may_join},
     flight::{Flight, Landed},
+    health::Pass,
     operation::{Joined, Word},
 };
 use countermand_core::{
-    Cause, Phase, Row, Timestamp, Turn,
+    Cause, News, Phase, Row, Timestamp, Turn,
     due::{self, Due},
     event::{Alarm, CreateAnswer, Effect, Event, Trouble},
+    health::{Ask, Urgency},
+    notice,
     ports::{Entry, LedgerError, Payload},
     step,
 };
@@ -37,12 +40,14 @@ pub(super) struct Driver {
     inbox: mpsc::UnboundedReceiver<Word>,
     view: watch::Sender<View>,
     flight: Option<Flight>,
+    /// What is due may be sent now.
+    cleared: Option<Pass>,
     progress: Option<f64>,
     payload: Option<Arc<Payload>>,
     /// The epoch that the stored row has.
     stored_epoch: u64,
     /// What the ledger has not taken yet.
-    unwritten: Vec<Entry>,
+    unwritten: Vec<Unwritten>,
     /// Whether the row in memory is the stored one.
     clean: bool,
     /// Somebody else has written the row: it is not ours any more.
@@ -62,6 +67,12 @@ impl Drop for Driver {
             self.inner.wake.notify_one();
         }
     }
+}
+
+/// A line of the history, and what it makes worth telling.
+struct Unwritten {
+    entry: Entry,
+    news: Option<News>,
 }
 
 /// What woke the driver.
@@ -90,6 +101,7 @@ impl Driver {
             inbox,
             view,
             flight: None,
+            cleared: None,
             progress: None,
             payload: None,
             stored_epoch,
@@ -107,6 +119,7 @@ impl Driver {
         }
         while !self.is_done() {
             self.launch();
+            self.say_why_held().await;
             let woke = self.wait().await;
             match woke {
                 Woke::Stop => break,
@@ -157,6 +170,7 @@ impl Driver {
             return;
         }
         let at = self.now();
+        let cleared = self.cleared.take();
         match due::due(&self.row, at) {
             Due::Send(turn @ (Turn::Create | Turn::Replay)) => {
                 self.flight = Some(Flight::admission(turn, &self.row, &self.performer));
@@ -164,9 +178,36 @@ impl Driver {
             // A side effect waits for the ledger; what only reads or stops does not.
             Due::Send(Turn::Mark | Turn::Undo) if !self.unwritten.is_empty() => {}
             Due::Send(turn) => {
-                self.flight = Some(Flight::request(turn, &Arc::new(self.row.clone()), &self.performer, at));
+                let pass = match cleared {
+                    Some(pass) => pass,
+                    None => {
+                        let mut gate = self.performer.health.gate(&self.row, turn);
+                        match gate.try_pass() {
+                            Ok(pass) => pass,
+                            Err(_) => {
+                                self.flight = Some(Flight::clearance(turn, &self.row, gate));
+                                return;
+                            }
+                        }
+                    }
+                };
+                let row = Arc::new(self.row.clone());
+                self.flight = Some(Flight::request(turn, &row, &self.performer, at, pass));
             }
             Due::Nothing | Due::Later(_) | Due::Time => {}
+        }
+    }
+
+    /// What may wait for long says so in its row, once.
+    async fn say_why_held(&mut self) {
+        let waits = self.flight.as_ref().is_some_and(|f| !f.sent && f.urgency == Urgency::Work);
+        if !waits {
+            return;
+        }
+        if let Some(why) = self.performer.health.why_held()
+            && self.row.last_error.as_ref() != Some(&why)
+        {
+            self.apply(Event::HeldUp { why }).await;
         }
     }
 
@@ -251,13 +292,16 @@ impl Driver {
     }
 
     async fn land(&mut self, landed: Landed) {
-        let Some(flight) = self.flight.take() else { return };
+        let Some(mut flight) = self.flight.take() else { return };
+        flight.tell(&landed);
         match landed {
-            Landed::Admitted(permit) => {
+            Landed::Cleared(pass) => self.cleared = Some(pass),
+            Landed::Admitted(permit, pass) => {
                 self.apply(Event::CreateStarted).await;
                 if self.unwritten.is_empty() {
                     let row = Arc::new(self.row.clone());
-                    let mut sent = Flight::create(flight.turn, &row, &self.performer, permit, &self.inner);
+                    let mut sent =
+                        Flight::create(flight.turn, &row, &self.performer, (permit, pass), &self.inner);
                     // A replay must not arrive after the upstream has forgotten its key: its connection is bounded.
                     sent.shield_until =
                         (flight.turn == Turn::Replay).then(|| Instant::now() + self.row.policy.shield);
@@ -289,7 +333,12 @@ impl Driver {
         let over = self.row.phase.is_settled() || self.row.phase.awaits_operator();
         let moved = self.row.phase != flight.phase;
         let superseded = match flight.turn {
-            Turn::Create | Turn::Replay => !flight.sent && self.row.turn != Some(flight.turn),
+            _ if !flight.sent => {
+                let at = self.inner.clock.now().at;
+                let due = due::due(&self.row, at);
+                let still_due = due == Due::Time || due == Due::Send(flight.turn);
+                !still_due || Ask::of(&self.row, flight.turn, at).urgency != flight.urgency
+            }
             Turn::Status => moved,
             _ => false,
         };
@@ -313,11 +362,13 @@ impl Driver {
                 return;
             }
         };
+        let news = notice::news(&self.row, &row);
         self.row = row;
         self.clean = false;
         if effects.contains(&Effect::Persist) {
             self.log(name, note.as_deref(), before);
-            self.unwritten.push(Entry { at: now.at, event: name.to_owned(), phase: self.row.phase, note });
+            let entry = Entry { at: now.at, event: name.to_owned(), phase: self.row.phase, note };
+            self.unwritten.push(Unwritten { entry, news });
             self.write().await;
         }
         for effect in effects {
@@ -331,13 +382,26 @@ impl Driver {
     /// Writes what is unwritten. While the ledger fails, the row in memory stands, and what only
     /// reads or cancels goes on.
     async fn write(&mut self) {
-        while let Some(entry) = self.unwritten.first().cloned() {
-            match self.inner.ledger.update(self.row.clone(), self.stored_epoch, entry).await {
+        while let Some(entry) = self.unwritten.first().map(|first| first.entry.clone()) {
+            // The row is the newest one: all that it makes worth telling goes with it.
+            let news: Vec<News> = self.unwritten.iter().filter_map(|unwritten| unwritten.news).collect();
+            let tells = !news.is_empty();
+            let (ledger, row, epoch) = (&self.inner.ledger, self.row.clone(), self.stored_epoch);
+            let written = if tells {
+                ledger.update_with_news(row, epoch, entry, news).await
+            } else {
+                ledger.update(row, epoch, entry).await
+            };
+            match written {
                 Ok(row) => {
                     self.stored_epoch = row.epoch;
                     self.row.version = row.version;
                     self.clean = true;
                     self.unwritten.remove(0);
+                    if tells {
+                        self.unwritten.iter_mut().for_each(|unwritten| unwritten.news = None);
+                        self.inner.news.notify_one();
+                    }
                 }
                 Err(error @ (LedgerError::Fenced { .. } | LedgerError::Absent { .. })) => {
                     tracing::error!(operation = %self.row.id, "failed to go on with an operation: {error}");

@@ -1,9 +1,13 @@
 //! One request in flight, as a future that yields what happened.
 
-use super::{Inner, Performer};
+use super::{
+    Inner, Performer,
+    health::{Gate, Pass},
+};
 use countermand_core::{
     Phase, Row, Turn,
     event::{CancelAnswer, CreateAnswer, Event, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
+    health::Urgency,
     ports::{Created, Permit, Read, Upstream},
 };
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
@@ -17,8 +21,10 @@ const UNDO_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a flight brought.
 pub(super) enum Landed {
-    /// A place under the upstream's concurrency limit.
-    Admitted(Permit),
+    /// A place under the upstream's concurrency limit, for a create that may be sent now.
+    Admitted(Permit, Pass),
+    /// Any other request may be sent now.
+    Cleared(Pass),
     /// The create's answer.
     Created(Created),
     /// A status read's answer.
@@ -27,7 +33,22 @@ pub(super) enum Landed {
     Answered(Event),
 }
 
-/// A request in flight.
+impl Landed {
+    /// What went wrong, where something was answered or was known to be lost.
+    fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::Admitted(..) | Self::Cleared(_) => None,
+            Self::Created(created) => created.answer.trouble(),
+            Self::Read(read) => match &read.answer {
+                StatusAnswer::Failed(trouble) => Some(trouble),
+                _ => None,
+            },
+            Self::Answered(event) => event.trouble(),
+        }
+    }
+}
+
+/// A request in flight, or on its way to being sent.
 pub(super) struct Flight {
     /// What it is.
     pub(super) turn: Turn,
@@ -35,17 +56,36 @@ pub(super) struct Flight {
     pub(super) sent: bool,
     /// The phase in which it was started.
     pub(super) phase: Phase,
+    /// How much it can wait, while it is not sent.
+    pub(super) urgency: Urgency,
     /// Until when a create may go on after a cancel.
     pub(super) shield_until: Option<Instant>,
+    /// Who wants to know how it went.
+    pass: Option<Pass>,
     future: Pin<Box<dyn Future<Output = Landed> + Send>>,
     abort: Option<AbortHandle>,
 }
 
 impl Flight {
-    /// Waits for a place to send a create from; nothing is sent yet.
+    /// Waits for a place to send a create from, and until the upstream is well; nothing is sent yet.
     pub(super) fn admission(turn: Turn, row: &Row, performer: &Performer) -> Self {
         let upstream = performer.upstream.clone();
-        Self::new(turn, false, row, async move { Landed::Admitted(upstream.admit().await) })
+        let mut gate = performer.health.gate(row, turn);
+        let urgency = gate.urgency();
+        let mut flight = Self::new(turn, false, row, async move {
+            let (permit, pass) = gate.pass_with(|| upstream.admit()).await;
+            Landed::Admitted(permit, pass)
+        });
+        flight.urgency = urgency;
+        flight
+    }
+
+    /// Waits until any other request may be sent.
+    pub(super) fn clearance(turn: Turn, row: &Row, mut gate: Gate) -> Self {
+        let urgency = gate.urgency();
+        let mut flight = Self::new(turn, false, row, async move { Landed::Cleared(gate.pass().await) });
+        flight.urgency = urgency;
+        flight
     }
 
     /// Sends a create in a task of its own, so that its answer is learnt whatever becomes of the driver's wishes.
@@ -53,7 +93,7 @@ impl Flight {
         turn: Turn,
         row: &Arc<Row>,
         performer: &Performer,
-        permit: Permit,
+        (permit, pass): (Permit, Pass),
         inner: &Inner,
     ) -> Self {
         let (upstream, of) = (performer.upstream.clone(), row.clone());
@@ -74,6 +114,7 @@ impl Flight {
             }))
         });
         flight.abort = Some(abort);
+        flight.pass = Some(pass);
         flight
     }
 
@@ -83,13 +124,14 @@ impl Flight {
         row: &Arc<Row>,
         performer: &Performer,
         sent_at: countermand_core::Timestamp,
+        pass: Pass,
     ) -> Self {
         let (upstream, of) = (performer.upstream.clone(), row.clone());
         let lanes = match turn {
             Turn::Cancel | Turn::Force => performer.lanes.stops.clone(),
             _ => performer.lanes.reads.clone(),
         };
-        Self::new(turn, true, row, async move {
+        let mut flight = Self::new(turn, true, row, async move {
             match turn {
                 Turn::Status => Landed::Read(
                     within(&lanes, ANSWER_WITHIN, upstream.status(&of)).await.unwrap_or_else(|trouble| {
@@ -98,11 +140,29 @@ impl Flight {
                 ),
                 turn => Landed::Answered(send(turn, &*upstream, &of, &lanes, sent_at).await),
             }
-        })
+        });
+        flight.pass = Some(pass);
+        flight
     }
 
     fn new(turn: Turn, sent: bool, row: &Row, future: impl Future<Output = Landed> + Send + 'static) -> Self {
-        Self { turn, sent, phase: row.phase, shield_until: None, future: Box::pin(future), abort: None }
+        Self {
+            turn,
+            sent,
+            phase: row.phase,
+            urgency: Urgency::Work,
+            shield_until: None,
+            pass: None,
+            future: Box::pin(future),
+            abort: None,
+        }
+    }
+
+    /// What it brought is learnt by those who watch how the upstream is.
+    pub(super) fn tell(&mut self, landed: &Landed) {
+        if let Some(pass) = self.pass.take() {
+            pass.told(landed.trouble());
+        }
     }
 
     /// Waits until it has landed.
@@ -157,5 +217,5 @@ async fn within<T>(
     let _lane = lanes.acquire().await;
     tokio::time::timeout(bound, request)
         .await
-        .map_err(|_| Trouble::new(format!("no answer within {} s", bound.as_secs())))
+        .map_err(|_| Trouble::ill(format!("no answer within {} s", bound.as_secs())))
 }

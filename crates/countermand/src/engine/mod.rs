@@ -8,24 +8,29 @@ mod attach;
 mod audience;
 mod driver;
 mod flight;
+mod health;
+mod notices;
 mod operation;
 mod reconciler;
 mod shutdown;
 mod start;
 mod unperformable;
 
+pub use health::{LeftAlone, Pass, UpstreamHealth};
+pub use notices::{Heard, Teller};
 pub use operation::{Operation, View};
 pub use shutdown::Left;
 pub use start::StartError;
 
 use audience::Audience;
 use countermand_core::{
-    Cause, Identity, OnDisconnect, OperationId, Owner, Row,
+    Cause, HealthPolicy, Identity, OnDisconnect, OperationId, Owner, Row,
     event::Event,
     ports::{Clock, Definition, Ledger, LedgerError, Query, Upstream},
 };
 use driver::Driver;
 use operation::{Line, Word};
+use serde::Deserialize as _;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -83,6 +88,8 @@ pub(crate) struct Inner {
     stop: CancellationToken,
     /// Wakes the reconciler.
     wake: Notify,
+    /// Wakes who tells.
+    news: Notify,
 }
 
 #[derive(Default)]
@@ -96,6 +103,7 @@ struct State {
     reserved: HashMap<Identity, Arc<tokio::sync::Mutex<()>>>,
     defined: HashMap<countermand_core::DefinitionHash, Performer>,
     lanes: HashMap<String, Lanes>,
+    healths: HashMap<String, Arc<UpstreamHealth>>,
 }
 
 /// How many requests of one upstream are in flight at once, beside its creates: a flood of polls never holds up a cancel.
@@ -116,6 +124,7 @@ impl Lanes {
 struct Performer {
     upstream: Arc<dyn Upstream>,
     lanes: Lanes,
+    health: Arc<UpstreamHealth>,
 }
 
 impl Engine {
@@ -134,6 +143,7 @@ impl Engine {
                 tracker: TaskTracker::new(),
                 stop: CancellationToken::new(),
                 wake: Notify::new(),
+                news: Notify::new(),
             }),
         }
     }
@@ -179,6 +189,11 @@ impl Engine {
         self.tell(id, Event::CancelWanted { cause, reason }).await
     }
 
+    /// How an upstream is: one for all that ask it, under the policy of who asks for it first.
+    pub fn health(&self, upstream: &str, policy: HealthPolicy) -> Arc<UpstreamHealth> {
+        self.inner.lock().health(upstream, policy, &self.inner.clock)
+    }
+
     /// How many operations are being driven.
     pub fn driven(&self) -> usize {
         self.inner.lock().live.len()
@@ -205,11 +220,19 @@ impl Engine {
                 self.inner.performer(&definition).unwrap_or_else(|why| {
                     tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
                     // Driven all the same: it becomes a visible orphan, and an operator can have a word with it.
-                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::new() }
+                    let health = UpstreamHealth::new(&row.upstream, HealthPolicy::default(), self.inner.clock.clone());
+                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::new(), health }
                 })
             }
         };
         Ok(self.inner.drive(row, performer, Audience::default(), word))
+    }
+}
+
+impl State {
+    fn health(&mut self, name: &str, policy: HealthPolicy, clock: &Arc<dyn Clock>) -> Arc<UpstreamHealth> {
+        let new = || UpstreamHealth::new(name, policy, clock.clone());
+        self.healths.entry(name.to_owned()).or_insert_with(new).clone()
     }
 }
 
@@ -227,7 +250,10 @@ impl Inner {
         let mut state = self.lock();
         let name = definition.body.pointer("/upstream/name").and_then(|n| n.as_str()).unwrap_or_default();
         let lanes = state.lanes.entry(name.to_owned()).or_insert_with(Lanes::new).clone();
-        let performer = Performer { upstream, lanes };
+        let policy = definition.body.pointer("/upstream/limits/health");
+        let policy = policy.and_then(|policy| HealthPolicy::deserialize(policy).ok()).unwrap_or_default();
+        let health = state.health(name, policy, &self.clock);
+        let performer = Performer { upstream, lanes, health };
         state.defined.insert(definition.hash.clone(), performer.clone());
         Ok(performer)
     }

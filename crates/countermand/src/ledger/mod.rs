@@ -12,6 +12,7 @@ mod writer;
 mod readers;
 mod columns;
 mod definitions;
+mod notices;
 mod operations;
 mod retention;
 mod list;

@@ -4,9 +4,10 @@ use super::{
     columns::{self, COLUMNS, Cursor, SETTLED},
     definitions::{self, Known},
     error::Failure,
+    notices,
 };
 use countermand_core::{
-    OperationId, Row,
+    News, OperationId, Row,
     ports::{Entry, LedgerError},
 };
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -54,6 +55,7 @@ pub(super) fn update(
     mut row: Row,
     epoch: u64,
     entry: &Entry,
+    news: &[News],
 ) -> Result<Row, Failure> {
     let fence = [columns::count(epoch)?, columns::count(row.version)?];
     let version = row.version + 1;
@@ -64,6 +66,7 @@ pub(super) fn update(
     }
     row.version = version;
     append(connection, &row, entry)?;
+    notices::add(connection, row.id, news, entry.at)?;
     Ok(row)
 }
 

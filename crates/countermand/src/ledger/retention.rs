@@ -22,7 +22,8 @@ pub(super) fn prune(connection: &Connection, before: Timestamp) -> Result<usize,
     let mut delete_history = connection.prepare_cached("DELETE FROM history WHERE operation = ?1")?;
     for row in &rows {
         let id: String = delete.query_row([row], |row| row.get(0))?;
-        delete_history.execute([id])?;
+        delete_history.execute([&id])?;
+        super::notices::remove(connection, &id)?;
     }
     Ok(rows.len())
 }

@@ -6,7 +6,8 @@
 use rusqlite::Connection;
 
 /// Each migration leads from its index to the next version. What has been released is never edited.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql"), include_str!("schema/0003.sql")];
 
 /// `CMLG`, in ASCII.
 const APPLICATION_ID: i32 = 0x434d_4c47;

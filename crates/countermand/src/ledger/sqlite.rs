@@ -6,7 +6,7 @@ use super::{
     error::{Failure, OpenError, store},
     list,
     lock::GatewayLock,
-    operations,
+    notices, operations,
     readers::Readers,
     requests, retention,
     schema::{self, Found, MIGRATIONS},
@@ -14,7 +14,8 @@ use super::{
 };
 use crate::platform;
 use countermand_core::{
-    DefinitionHash, OperationId, Row, Timestamp,
+    DefinitionHash, News, OperationId, Row, Timestamp,
+    notice::{Notice, Told},
     ports::{BoxFuture, Definition, Entry, Filed, Ledger, LedgerError, Query, Request},
 };
 use rusqlite::Connection;
@@ -166,7 +167,25 @@ impl Ledger for SqliteLedger {
     }
 
     fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
-        Box::pin(self.write(move |connection| operations::update(connection, row, epoch, &entry)))
+        self.update_with_news(row, epoch, entry, Vec::new())
+    }
+
+    fn update_with_news(
+        &self,
+        row: Row,
+        epoch: u64,
+        entry: Entry,
+        news: Vec<News>,
+    ) -> BoxFuture<'_, Result<Row, LedgerError>> {
+        Box::pin(self.write(move |connection| operations::update(connection, row, epoch, &entry, &news)))
+    }
+
+    fn notices(&self, due_by: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Notice>, LedgerError>> {
+        Box::pin(self.read(move |connection, _| notices::waiting(connection, due_by, limit)))
+    }
+
+    fn told(&self, notice: u64, told: Told) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(self.write(move |connection| notices::told(connection, notice, &told)))
     }
 
     fn get(&self, id: OperationId) -> BoxFuture<'_, Result<Row, LedgerError>> {

@@ -8,7 +8,10 @@ use super::{
     shown::{Shown, one_line},
 };
 use crate::secret::Secret;
-use countermand_core::{UpstreamId, event::Trouble};
+use countermand_core::{
+    UpstreamId,
+    event::{Says, Trouble},
+};
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 use std::time::Duration;
@@ -207,7 +210,12 @@ impl Answer {
     /// A good answer that is not what it should be.
     pub(super) fn unusable(&self, problem: &str) -> HttpFailure {
         let message = self.redactor.redact(&format!("{}: {problem}", self.shown));
-        HttpFailure::Unusable(Trouble { message, retry_after: self.retry_after, unauthorised: false })
+        HttpFailure::Unusable(Trouble {
+            message,
+            retry_after: self.retry_after,
+            unauthorised: false,
+            says: Says::Well,
+        })
     }
 
     /// What an answer that is no 2xx says.
@@ -233,7 +241,8 @@ impl Answer {
                 one_line(&to, WORDS)
             );
         }
-        Trouble { message: self.redactor.redact(&message), retry_after: self.retry_after, unauthorised }
+        let says = if self.status.is_server_error() { Says::Ill } else { Says::Well };
+        Trouble { message: self.redactor.redact(&message), retry_after: self.retry_after, unauthorised, says }
     }
 
     /// Text of the upstream, fit for a message.

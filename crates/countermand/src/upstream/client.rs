@@ -2,7 +2,7 @@
 
 use super::UpstreamError;
 use crate::{
-    definition::{HttpUpstream, Value},
+    definition::{HttpLimits, HttpUpstream, Value},
     platform,
     secret::Secrets,
     template::{RenderedHeader, check_header},
@@ -45,7 +45,8 @@ impl HttpUpstreamClient {
             .map(|(name, value)| header(name, value))
             .collect::<Result<_, String>>()
             .map_err(wrong)?;
-        let http = http_client(&upstream, &base).map_err(|error| wrong(super::exchange::cause(&error)))?;
+        let http = http_client(&upstream.limits, base.scheme())
+            .map_err(|error| wrong(super::exchange::cause(&error)))?;
         let permits = Arc::new(Semaphore::new(upstream.limits.concurrency.clamp(1, Semaphore::MAX_PERMITS)));
         Ok(Self { upstream, base, http, headers, secrets, clock, permits })
     }
@@ -89,8 +90,8 @@ fn header(name: &str, value: &Value) -> Result<(HeaderName, RenderedHeader), Str
     Ok((header, value))
 }
 
-fn http_client(upstream: &HttpUpstream, base: &Url) -> reqwest::Result<reqwest::Client> {
-    let limits = &upstream.limits;
+/// A client as all our requests need it: no proxy, no redirects of its own, bounded silence.
+pub(crate) fn http_client(limits: &HttpLimits, scheme: &str) -> reqwest::Result<reqwest::Client> {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("countermand/", env!("CARGO_PKG_VERSION")))
         .no_proxy()
@@ -106,5 +107,5 @@ fn http_client(upstream: &HttpUpstream, base: &Url) -> reqwest::Result<reqwest::
         .http2_keep_alive_timeout(PING);
     let builder = platform::bound_unacknowledged(builder, limits.read_timeout);
     // Without TLS no roots are read: a container without certificates can still use plain HTTP.
-    if base.scheme() == "http" { builder.tls_certs_only([]) } else { builder }.build()
+    if scheme == "http" { builder.tls_certs_only([]) } else { builder }.build()
 }

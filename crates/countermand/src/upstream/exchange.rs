@@ -147,7 +147,7 @@ impl HttpUpstreamClient {
                 (format!("({})", cause(error)), unconnected(error))
             };
             let message = format!("{shown}: no connection to {to} {why}: {check}; nothing was sent");
-            return HttpFailure::NotSent(Trouble::new(message));
+            return HttpFailure::NotSent(Trouble::ill(message));
         }
         let message = if error.is_timeout() {
             format!(
@@ -165,7 +165,7 @@ impl HttpUpstreamClient {
                 cause(error)
             )
         };
-        HttpFailure::Lost(Trouble::new(message))
+        HttpFailure::Lost(Trouble::ill(message))
     }
 }
 
@@ -211,6 +211,6 @@ fn redirect(head: &Head, base: &Url) -> Option<Url> {
 }
 
 /// The innermost reason of an error: what the system, the peer or TLS said.
-pub(super) fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn cause(error: &reqwest::Error) -> String {
     sources(error).last().map(ToString::to_string).unwrap_or_default()
 }

@@ -29,7 +29,9 @@ mod upload;
 pub mod fuzzing;
 
 pub use client::HttpUpstreamClient;
+pub(crate) use client::http_client;
 pub use crypto::install_crypto;
+pub(crate) use exchange::cause;
 pub use failure::{HttpFailure, UpstreamError};
 pub use job::HttpJob;
 pub use once::HttpOnce;

@@ -5,9 +5,10 @@
 use countermand::{
     clock::SystemClock,
     core::{
-        CallId, Dice, Inputs, Key, Kind, NewRow, OnDisconnect, OperationId, Owner, Policy, Principal, Row,
-        Timestamp, UpstreamId, WhenCompleted,
+        CallId, Dice, Inputs, Key, Kind, NewRow, News, Notice, OnDisconnect, OperationId, Owner, Policy,
+        Principal, Row, Timestamp, UpstreamId, WhenCompleted,
         event::{CancelAnswer, CreateAnswer, End, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
+        notice::Told,
         ports::{
             BoxFuture, Clock, Created, Definition, Entry, Filed, Ledger, LedgerError, Order, Payload, Permit,
             Query, Read, Request, Upstream,
@@ -39,6 +40,12 @@ struct Kept {
     history: HashMap<OperationId, Vec<Entry>>,
     definitions: HashMap<String, Definition>,
     requests: Vec<Filed>,
+    notices: Vec<KeptNotice>,
+}
+
+struct KeptNotice {
+    notice: Notice,
+    next_at: Option<Timestamp>,
 }
 
 impl MemoryLedger {
@@ -77,7 +84,17 @@ impl Ledger for MemoryLedger {
         done(Ok(row))
     }
 
-    fn update(&self, mut row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
+    fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
+        self.update_with_news(row, epoch, entry, Vec::new())
+    }
+
+    fn update_with_news(
+        &self,
+        mut row: Row,
+        epoch: u64,
+        entry: Entry,
+        news: Vec<News>,
+    ) -> BoxFuture<'_, Result<Row, LedgerError>> {
         let mut state = self.state.lock().unwrap();
         let Some(stored) = state.rows.get(&row.id) else {
             return done(Err(LedgerError::Absent { what: row.id.to_string() }));
@@ -87,9 +104,41 @@ impl Ledger for MemoryLedger {
             return done(Err(LedgerError::Fenced { id: row.id, epoch, version }));
         }
         row.version += 1;
+        for news in news {
+            let known = state.notices.iter().any(|kept| kept.notice.operation == row.id);
+            if news != News::Settled || known {
+                let number = state.notices.len() as u64 + 1;
+                let notice = Notice { number, operation: row.id, news, at: entry.at, attempts: 0 };
+                state.notices.push(KeptNotice { notice, next_at: Some(entry.at) });
+            }
+        }
         state.history.entry(row.id).or_default().push(entry);
         state.rows.insert(row.id, row.clone());
         done(Ok(row))
+    }
+
+    fn notices(&self, due_by: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Notice>, LedgerError>> {
+        let state = self.state.lock().unwrap();
+        let mut seen = Vec::new();
+        let waiting = state.notices.iter().filter(|kept| kept.next_at.is_some());
+        let oldest = waiting.filter(|kept| {
+            let first = !seen.contains(&kept.notice.operation);
+            seen.push(kept.notice.operation);
+            first && kept.next_at.is_some_and(|at| at <= due_by)
+        });
+        done(Ok(oldest.take(limit).map(|kept| kept.notice.clone()).collect()))
+    }
+
+    fn told(&self, notice: u64, told: Told) -> BoxFuture<'_, Result<(), LedgerError>> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(kept) = state.notices.iter_mut().find(|kept| kept.notice.number == notice) {
+            kept.notice.attempts += 1;
+            kept.next_at = match told {
+                Told::Again { at, .. } => Some(at),
+                _ => None,
+            };
+        }
+        done(Ok(()))
     }
 
     fn get(&self, id: OperationId) -> BoxFuture<'_, Result<Row, LedgerError>> {

@@ -2,7 +2,8 @@
 
 use super::*;
 use countermand::core::{
-    Cause, Desired, Inputs, Key, Outcome, Turn, UpstreamId, Verdict,
+    Cause, Desired, Inputs, Key, News, Notice, Outcome, Turn, UpstreamId, Verdict,
+    notice::Told,
     ports::{Action, LedgerError, Order, Query, Request},
 };
 
@@ -23,7 +24,83 @@ pub async fn conformance(ledger: &dyn Ledger) {
     pages_follow_each_other_without_a_gap(ledger).await;
     wanted_cancels_are_listed_first_then_what_is_due_first(ledger).await;
     requests_wait_in_order_until_they_are_answered(ledger).await;
+    news_waits_in_order_until_it_is_told(ledger).await;
+    a_write_that_is_refused_tells_nothing(ledger).await;
+    that_it_is_settled_is_news_only_of_what_was_talked_about(ledger).await;
     retention_removes_what_was_settled_before_and_nothing_else(ledger).await;
+}
+
+/// What waits, of this row.
+async fn waits(ledger: &dyn Ledger, of: &Row, by: i64) -> Vec<Notice> {
+    let all = ledger.notices(at(by), 1_000).await.expect("reads");
+    all.into_iter().filter(|notice| notice.operation == of.id).collect()
+}
+
+/// What waits, and since when.
+async fn news(ledger: &dyn Ledger, of: &Row, by: i64) -> Vec<News> {
+    waits(ledger, of, by).await.into_iter().map(|notice| notice.news).collect()
+}
+
+async fn write(ledger: &dyn Ledger, row: Row, at_second: i64, news: Vec<News>) -> Row {
+    let entry = Entry { at: at(at_second), ..entry("changed") };
+    ledger.update_with_news(row.clone(), row.epoch, entry, news).await.expect("updates")
+}
+
+async fn news_waits_in_order_until_it_is_told(ledger: &dyn Ledger) {
+    let first = insert(ledger, row("news")).await;
+    let second = insert(ledger, row("news")).await;
+    let first = write(ledger, first, 10, vec![News::Orphaned, News::NeedsIntervention]).await;
+    let second = write(ledger, second, 20, vec![News::CompensationFailed]).await;
+    assert_eq!(waits(ledger, &first, 9).await, []);
+    assert_eq!(news(ledger, &second, 19).await, []);
+    // Of one operation only the oldest, whenever the others are due.
+    let waiting = waits(ledger, &first, 30).await;
+    let orphaned = Notice {
+        number: waiting[0].number,
+        operation: first.id,
+        news: News::Orphaned,
+        at: at(10),
+        attempts: 0,
+    };
+    assert_eq!(waiting, std::slice::from_ref(&orphaned));
+    assert_eq!(news(ledger, &second, 30).await, [News::CompensationFailed]);
+    let all = ledger.notices(at(30), 1_000).await.expect("reads");
+    let place = |of: &Row| all.iter().position(|notice| notice.operation == of.id);
+    assert!(place(&first) < place(&second), "oldest first");
+    assert_eq!(ledger.notices(at(30), 1).await.expect("reads").len(), 1);
+
+    let again = Told::Again { at: at(40), error: "refused".into() };
+    ledger.told(orphaned.number, again).await.expect("writes");
+    assert_eq!(waits(ledger, &first, 39).await, [], "the second does not overtake it");
+    assert_eq!(waits(ledger, &first, 40).await, [Notice { attempts: 1, ..orphaned.clone() }]);
+    ledger.told(orphaned.number, Told::Done).await.expect("writes");
+    assert_eq!(news(ledger, &first, 40).await, [News::NeedsIntervention]);
+    for told in [Told::Nobody, Told::GivenUp { error: "refused".into() }] {
+        let number = waits(ledger, &first, 40).await[0].number;
+        ledger.told(number, told).await.expect("writes");
+        assert_eq!(news(ledger, &first, 40).await, []);
+        write(ledger, ledger.get(first.id).await.expect("reads"), 40, vec![News::Settled]).await;
+        assert_eq!(news(ledger, &first, 40).await, [News::Settled]);
+    }
+    ledger.told(u64::MAX, Told::Done).await.expect("nothing of that number");
+}
+
+async fn a_write_that_is_refused_tells_nothing(ledger: &dyn Ledger) {
+    let held = insert(ledger, row("untold")).await;
+    let stale = Row { version: 9, ..held.clone() };
+    let refused = ledger.update_with_news(stale, 1, entry("stale"), vec![News::Orphaned]).await;
+    assert!(matches!(refused, Err(LedgerError::Fenced { .. })), "{refused:?}");
+    assert_eq!(news(ledger, &held, i64::MAX).await, []);
+}
+
+async fn that_it_is_settled_is_news_only_of_what_was_talked_about(ledger: &dyn Ledger) {
+    let quiet = insert(ledger, row("quiet")).await;
+    let quiet = write(ledger, quiet, 10, vec![News::Settled]).await;
+    assert_eq!(news(ledger, &quiet, 10).await, []);
+    let quiet = write(ledger, quiet, 10, vec![News::Orphaned, News::Settled]).await;
+    let number = waits(ledger, &quiet, 10).await[0].number;
+    ledger.told(number, Told::Done).await.expect("writes");
+    assert_eq!(news(ledger, &quiet, 10).await, [News::Settled]);
 }
 
 async fn a_row_needs_its_definition(ledger: &dyn Ledger) {
@@ -276,13 +353,18 @@ async fn retention_removes_what_was_settled_before_and_nothing_else(ledger: &dyn
         old.push(ledger.insert(settled(row("retention"), -1), entry("intended")));
     }
     let old: Vec<Row> = futures_util::future::try_join_all(old).await.expect("inserts");
+    let talked_about = write(ledger, unsettled.clone(), 0, vec![News::Orphaned]).await;
+    let told = Row { updated_at: at(-1), ..old[1].clone() };
+    write(ledger, told, 0, vec![News::Orphaned, News::Settled]).await;
 
     assert_eq!(ledger.prune(at(0)).await, Ok(450));
     assert_eq!(ledger.prune(at(0)).await, Ok(0));
     let all = Query { principal: Some(Principal::from("retention")), ..Query::default() };
     assert_eq!(ids(ledger, all).await, [recent.id, gone_missing.id, unsettled.id]);
     assert_eq!(ledger.history(old[0].id).await, Ok(Vec::new()));
-    assert_eq!(ledger.history(unsettled.id).await, Ok(vec![entry("intended")]));
+    assert_eq!(events(ledger, unsettled.id).await, ["intended", "changed"]);
+    assert_eq!(news(ledger, &talked_about, 0).await, [News::Orphaned]);
+    assert_eq!(news(ledger, &old[1], 0).await, []);
     assert_eq!(ledger.definition("of the kept".into()).await, Ok(definition("of the kept")));
 }
 

@@ -10,8 +10,10 @@ mod tools;
 pub use kinds::{
     CANCEL, CREATE, FIND, FORCE, HEADER, HTTP, HTTP_STATUS, JOB, REQUEST, RESULT, SECRET, STATUS,
 };
-pub use settings::{ADMIN, LIMITS, ROOT, SERVER, SERVER_HTTP, UPSTREAM, UPSTREAM_HTTP};
-pub use tools::{DEFAULTS, GRACE, PRESET, TOOL};
+pub use settings::{
+    ADMIN, BREAKER, LIMITS, RETRY_BUDGET, ROOT, SERVER, SERVER_HTTP, UPSTREAM, UPSTREAM_HTTP,
+};
+pub use tools::{DEFAULTS, GRACE, ON_ORPHAN, PRESET, TOOL};
 
 /// A mapping with known fields.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::{
     DEFAULTS,
     Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text},
-    PRESET, SECRET, Shape, TOOL, field,
+    ON_ORPHAN, PRESET, SECRET, Shape, TOOL, field,
 };
 
 /// The whole file.
@@ -20,6 +20,11 @@ pub static ROOT: Shape = Shape {
         ),
         field("retention", Duration, "How long settled operations are kept. Default: 30d."),
         field("limits", Of(&LIMITS), "What bounds the gateway."),
+        field(
+            "on_orphan",
+            Of(&ON_ORPHAN),
+            "Who is told of what could not be stopped. Default: the log alone.",
+        ),
         field("defaults", Of(&DEFAULTS), "What every tool takes that does not say otherwise."),
         field(
             "presets",
@@ -117,5 +122,32 @@ pub static UPSTREAM_HTTP: Shape = Shape {
         field("connect_timeout", Duration, "How long connecting may take. Default: 10s."),
         field("read_timeout", Duration, "How long a response may be silent. Default: 60s."),
         field("max_bytes", Size, "The largest response body. Default: 10MiB."),
+        field("breaker", Of(&BREAKER), "When it is left alone because it fails."),
+        field("retry_budget", Of(&RETRY_BUDGET), "How many requests may be retries."),
+    ]],
+};
+
+/// `upstreams.NAME.http.breaker`.
+pub static BREAKER: Shape = Shape {
+    name: "Breaker",
+    doc: "An upstream that fails is left alone for a while; then one request at a time finds out whether it is back. What is due waits and is never dropped, a cancel for 2 s at most; read-only calls fail at once.",
+    fields: &[&[
+        field(
+            "failures",
+            Count,
+            "After how many failures in a row: no connection, no answer in time, 5xx. Default: 5.",
+        ),
+        field("open", Duration, "For how long at first; doubled as long as it fails. Default: 5s."),
+        field("max", Duration, "For how long at most. Default: 60s."),
+    ]],
+};
+
+/// `upstreams.NAME.http.retry_budget`.
+pub static RETRY_BUDGET: Shape = Shape {
+    name: "RetryBudget",
+    doc: "Retries beyond it wait for their turn, cancels for 2 s at most. Both fields add up.",
+    fields: &[&[
+        field("percent", Count, "Retries for a hundred first requests. Default: 20."),
+        field("per_second", Count, "Retries a second besides. Default: 10."),
     ]],
 };

@@ -2,8 +2,8 @@
 
 use super::{
     Field, HTTP,
-    Holds::{Duration, Either, Later, List, Object, Schema, Shape as Of, Text, Word},
-    JOB, REQUEST, Shape, field,
+    Holds::{Duration, Either, Later, List, Map, Object, Schema, Shape as Of, Text, Word},
+    JOB, REQUEST, SECRET, Shape, field,
 };
 
 /// What stands beside the kind of a tool, and under `defaults`.
@@ -30,7 +30,27 @@ static SIBLINGS: &[Field] = &[
         Word(&["new", "attach"]),
         "What an identical call (same caller, tool and arguments) does while an earlier one runs: start anew, or join it. Default: new.",
     ),
+    field(
+        "on_orphan",
+        Of(&ON_ORPHAN),
+        "Who is told of what could not be stopped, instead of who the file names.",
+    ),
 ];
+
+/// `on_orphan`.
+pub static ON_ORPHAN: Shape = Shape {
+    name: "OnOrphan",
+    doc: "Who is told of an operation that may run on unseen, needs an operator or could not be undone, and once more when it is settled. One of command, webhook.",
+    fields: &[&[
+        field(
+            "command",
+            List(&Text),
+            "Program and arguments; it gets the operation as JSON on its standard input and has 30 s.",
+        ),
+        field("webhook", Either(&[Text, Of(&SECRET)]), "Where the operation is POSTed as JSON; 2xx is done."),
+        field("headers", Map(&Either(&[Text, Of(&SECRET)])), "Headers of the POST."),
+    ]],
+};
 
 /// `defaults`.
 pub static DEFAULTS: Shape =
