@@ -332,8 +332,10 @@ impl Driver {
     /// reads or cancels goes on.
     async fn write(&mut self) {
         while let Some(entry) = self.unwritten.first().cloned() {
+            crash_point!(Before, event & entry.event);
             match self.inner.ledger.update(self.row.clone(), self.stored_epoch, entry).await {
                 Ok(row) => {
+                    crash_point!(After, event & self.unwritten[0].event);
                     self.stored_epoch = row.epoch;
                     self.row.version = row.version;
                     self.clean = true;

@@ -58,7 +58,9 @@ impl Flight {
     ) -> Self {
         let (upstream, of) = (performer.upstream.clone(), row.clone());
         let task = inner.tracker.spawn(async move {
+            crash_point!(Before, turn turn);
             let created = upstream.create(&of).await;
+            crash_point!(After, turn turn);
             drop(permit);
             created
         });
@@ -90,14 +92,17 @@ impl Flight {
             _ => performer.lanes.reads.clone(),
         };
         Self::new(turn, true, row, async move {
-            match turn {
+            crash_point!(Before, turn turn);
+            let landed = match turn {
                 Turn::Status => Landed::Read(
                     within(&lanes, ANSWER_WITHIN, upstream.status(&of)).await.unwrap_or_else(|trouble| {
                         Read { answer: StatusAnswer::Failed(trouble), progress: None, payload: None }
                     }),
                 ),
                 turn => Landed::Answered(send(turn, &*upstream, &of, &lanes, sent_at).await),
-            }
+            };
+            crash_point!(After, turn turn);
+            landed
         })
     }
 

@@ -163,7 +163,9 @@ impl Engine {
             Err(_) => return,
         };
         if done {
+            crash_point!(Before, RequestAnswered);
             if self.inner.ledger.answered(number).await.is_ok() {
+                crash_point!(After, RequestAnswered);
                 told.remove(&number);
             }
         } else if let Entry::Vacant(first) = told.entry(number) {
