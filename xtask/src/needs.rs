@@ -22,11 +22,14 @@ struct Need {
     purpose: &'static str,
 }
 
-const NEEDS: &[Need] = &[Need {
-    proof: &["cc", "--version"],
-    package: "gcc libc6-dev",
-    purpose: "SQLite and the TLS library are built from C",
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        proof: &["cc", "--version"],
+        package: "gcc libc6-dev",
+        purpose: "SQLite and the TLS library are built from C",
+    },
+    Need { proof: &["strace", "-V"], package: "strace", purpose: "a test reads the order of system calls" },
+];
 
 /// Installs what is missing, where we may; names it where we may not.
 pub(crate) fn check() -> Result<()> {

@@ -30,3 +30,5 @@ mod sessions;
 mod reissue;
 mod shapes;
 mod commands;
+mod crash_matrix;
+mod upgrade;

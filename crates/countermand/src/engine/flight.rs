@@ -6,7 +6,14 @@ use countermand_core::{
     event::{CancelAnswer, CreateAnswer, Event, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
     ports::{Created, Permit, Read, Upstream},
 };
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 use tokio::{sync::Semaphore, task::AbortHandle, time::Instant};
 
 /// How long a status read, a look-up, a cancel may go without an answer.
@@ -160,7 +167,21 @@ async fn within<T>(
     request: impl Future<Output = T>,
 ) -> Result<T, Trouble> {
     let _lane = lanes.acquire().await;
-    tokio::time::timeout(bound, request)
+    tokio::time::timeout(bound, unless_it_panics(request))
         .await
-        .map_err(|_| Trouble::new(format!("no answer within {} s", bound.as_secs())))
+        .unwrap_or_else(|_| Err(Trouble::new(format!("no answer within {} s", bound.as_secs()))))
+}
+
+/// A request that panics is one that failed. Else its driver would break over it, and be followed at once by one that
+/// sends it again.
+async fn unless_it_panics<T>(request: impl Future<Output = T>) -> Result<T, Trouble> {
+    let mut request = pin!(request);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));
+        polled.map_or_else(
+            |_| Poll::Ready(Err(Trouble::new("the request panicked: a bug, please report it"))),
+            |polled| polled.map(Ok),
+        )
+    })
+    .await
 }
