@@ -32,7 +32,7 @@ pub(crate) fn program<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -
     command
 }
 
-fn root() -> std::path::PathBuf {
+pub(crate) fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).map(Into::into).unwrap_or_default()
 }
 

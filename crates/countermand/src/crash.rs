@@ -175,23 +175,30 @@ fn armed() -> Option<&'static Armed> {
 /// Passes a point; dies where it is the one.
 pub fn pass(point: CrashPoint) {
     match armed() {
-        None => {}
-        Some(Armed::Trace) => mark(point),
-        Some(Armed::At { point: at, left }) => {
-            if *at == point && left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                mark(point);
-                let _we_are_dead =
-                    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-                // The signal may have gone to another thread of ours: not one step more here.
-                loop {
-                    std::thread::park();
-                }
+        Some(Armed::Trace) => mark(&point.to_string()),
+        Some(Armed::At { point: at, left }) if *at == point && left.fetch_sub(1, Ordering::SeqCst) == 1 => {
+            mark(&point.to_string());
+            let _we_are_dead =
+                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            // The signal may have gone to another thread of ours: not one step more here.
+            loop {
+                std::thread::park();
             }
         }
+        Some(Armed::At { .. }) | None => {}
     }
 }
 
-fn mark(point: CrashPoint) {
+/// Passes the write of an event. One that has no moment is traced all the same, so that whoever reads the trace finds out.
+pub fn pass_event(side: fn(Moment) -> CrashPoint, event: &str) {
+    match Moment::of_event(event) {
+        Some(moment) => pass(side(moment)),
+        None if matches!(armed(), Some(Armed::Trace)) => mark(&format!("no moment for {event}")),
+        None => {}
+    }
+}
+
+fn mark(point: &str) {
     let Some(path) = std::env::var_os(MARK) else { return };
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     if let Err(error) = file.and_then(|mut file| file.write_all(format!("{point}\n").as_bytes())) {

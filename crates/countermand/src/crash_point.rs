@@ -7,9 +7,7 @@ macro_rules! crash_point {
         $crate::crash::pass($crate::crash::CrashPoint::$side($crate::crash::Moment::$moment))
     };
     ($side:ident, event $name:expr) => {
-        if let Some(moment) = $crate::crash::Moment::of_event($name) {
-            $crate::crash::pass($crate::crash::CrashPoint::$side(moment));
-        }
+        $crate::crash::pass_event($crate::crash::CrashPoint::$side, $name)
     };
     ($side:ident, turn $turn:expr) => {
         $crate::crash::pass($crate::crash::CrashPoint::$side($crate::crash::Moment::of_turn($turn)))

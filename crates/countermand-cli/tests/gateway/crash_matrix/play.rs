@@ -279,7 +279,8 @@ impl Scene {
         // In a later life the client is gone.
         let stays = self.play.client == Client::Stays && self.life == 0 && !self.play.plot.endless;
         let events = self.fake().events();
-        let seen_running = events.iter().any(|event| event.is("job_polled"));
+        // A few reads later: the ones at which a gateway dies are over.
+        let seen_running = events.iter().filter(|event| event.is("job_polled")).count() >= 3;
         let marked = events.iter().any(|event| event.is("marked"));
         let drains = matches!(row.phase, Phase::Draining | Phase::Orphaned) && marked;
         if (row.phase == Phase::Running && stays && seen_running && !row.cancel_wanted()) || drains {

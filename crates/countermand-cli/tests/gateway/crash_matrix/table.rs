@@ -123,8 +123,16 @@ fn again(twice: &BTreeMap<Pair, String>) -> String {
         )
         .unwrap();
     }
+    out.push_str(SESSION);
     out
 }
+
+const SESSION: &str = "
+## In a session
+
+A client that was away and is back when the gateway dies, before or after `client_returned_commit`, is gone with the gateway: its job
+is cancelled when the grace of the next start is over.
+";
 
 fn in_code(outcome: &str) -> String {
     if outcome.contains(' ') { outcome.to_owned() } else { format!("`{outcome}`") }
