@@ -5,7 +5,7 @@ mod needs;
 mod run;
 mod soak;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use run::{Step, cargo, run_all};
 
 const USAGE: &str = "\
@@ -68,7 +68,21 @@ fn ci() -> Result<()> {
     run_all([
         Step::new("examples", cargo(["run", "--release", "--", "check", "-c", "examples/reports.yaml"])),
         Step::new("demo", cargo(["run", "--release", "--", "demo"])),
-    ])
+    ])?;
+    nothing_can_kill_it()
+}
+
+/// The binary for use has none of what tests kill it with.
+fn nothing_can_kill_it() -> Result<()> {
+    println!("\n== no crash points");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::root().join("target"), Into::into);
+    let binary = target.join("release/countermand");
+    let bytes = std::fs::read(&binary).with_context(|| format!("failed to read {}", binary.display()))?;
+    let name = b"COUNTERMAND_CRASH";
+    if bytes.windows(name.len()).any(|window| window == name) {
+        bail!("{} has the feature `crash-points`: it is for tests only", binary.display());
+    }
+    Ok(())
 }
 
 /// Clients that are not ours, pinned, against a real gateway.

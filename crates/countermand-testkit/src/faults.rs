@@ -15,17 +15,28 @@ pub struct FaultyLedger<L> {
     pub inner: L,
     full: AtomicBool,
     held: watch::Sender<bool>,
+    broken: AtomicBool,
 }
 
 impl<L: Ledger> FaultyLedger<L> {
     /// Around this ledger, not full.
     pub fn new(inner: L) -> Self {
-        Self { inner, full: AtomicBool::new(false), held: watch::Sender::new(false) }
+        Self {
+            inner,
+            full: AtomicBool::new(false),
+            held: watch::Sender::new(false),
+            broken: AtomicBool::new(false),
+        }
     }
 
     /// From now on whoever inserts a row does not hear of it, though it is there; or all of them do.
     pub fn hold_inserts(&self, hold: bool) {
         self.held.send_replace(hold);
+    }
+
+    /// The next update panics.
+    pub fn break_next_update(&self) {
+        self.broken.store(true, Ordering::SeqCst);
     }
 
     /// From now on every write fails, or none does.
@@ -78,6 +89,7 @@ impl<L: Ledger> Ledger for FaultyLedger<L> {
     }
 
     fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
+        assert!(!self.broken.swap(false, Ordering::SeqCst), "the ledger under test breaks");
         self.write(|inner| inner.update(row, epoch, entry))
     }
 

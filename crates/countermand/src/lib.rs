@@ -5,6 +5,10 @@
 
 pub use countermand_core as core;
 
+#[cfg(feature = "crash-points")]
+pub mod crash;
+#[macro_use]
+mod crash_point;
 pub mod template;
 pub mod definition;
 pub mod secret;

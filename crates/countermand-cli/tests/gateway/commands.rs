@@ -8,6 +8,8 @@ mod manual;
 mod ops;
 mod secrets;
 mod starting;
+mod sync_order;
+mod under_us;
 mod terminals;
 mod watch;
 

@@ -1,6 +1,7 @@
 //! How it ends, for the client and for us: the input's end, signals, deaths, disconnects, storms.
 
 mod causes;
+mod deaths;
 mod crashes;
 mod disconnects;
 mod floods;

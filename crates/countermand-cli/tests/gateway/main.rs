@@ -34,3 +34,5 @@ mod sessions;
 mod reissue;
 mod shapes;
 mod commands;
+mod crash_matrix;
+mod upgrade;

@@ -308,14 +308,19 @@ impl Stage {
     /// The books of upstream and ledger agree: every job is a row, every live job an unsettled one, and what the ledger calls
     /// cancelled or completed is so upstream.
     pub async fn agree(&self) -> Books {
-        let books = self.fake.books();
+        self.agree_with(&self.fake).await
+    }
+
+    /// The same, of the ledger and this upstream.
+    pub async fn agree_with(&self, fake: &FakeUpstream) -> Books {
+        let books = fake.books();
         let rows = self.operations().await;
         assert_eq!(
             books.created,
             books.completed + books.failed + books.cancelled + books.live,
             "the fake's own books: {books:?}"
         );
-        for job in self.fake.jobs() {
+        for job in fake.jobs() {
             let of =
                 rows.iter().find(|row| row["upstream_id"] == job.id.as_str() || row["key"] == json!(job.key));
             // A job without a key whose id was lost: all that can be had is an orphan that says so.
@@ -335,7 +340,7 @@ impl Stage {
                 assert_eq!(state, "cancelled", "the ledger says so: {row:#}");
             }
         }
-        let mut keys: Vec<_> = self.fake.jobs().into_iter().filter_map(|job| job.key).collect();
+        let mut keys: Vec<_> = fake.jobs().into_iter().filter_map(|job| job.key).collect();
         let all = keys.len();
         keys.sort();
         keys.dedup();
@@ -728,6 +733,14 @@ impl Caller {
         match self {
             Self::Stdio(client) => client.kill().await,
             Self::Http(gateway) | Self::Session(gateway, _) => gateway.kill().await,
+        }
+    }
+
+    /// Waits until the gateway's process has ended, however it did.
+    pub async fn died(&mut self) -> std::process::ExitStatus {
+        match self {
+            Self::Stdio(client) => client.exit().await,
+            Self::Http(gateway) | Self::Session(gateway, _) => gateway.process.wait().await.unwrap(),
         }
     }
 

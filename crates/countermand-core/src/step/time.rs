@@ -121,6 +121,12 @@ pub(super) fn taken_over(life: &mut Life, owner: Owner, epoch: u64) -> Legal {
         // The disconnect policy, its grace counted from now.
         life.apply(Event::ClientLeft { cause: Cause::ClientDisconnected })?;
     }
+    if matches!(life.row.phase, Phase::Orphaned | Phase::Compensating)
+        && life.row.phase_since + GIVE_UP_AFTER <= at
+    {
+        // Nobody tried while we were down: it is not given up before it was tried again.
+        life.row.phase_since = at;
+    }
     let owed = life.row.owes();
     orphan::resume(life, owed);
     Ok(())

@@ -152,3 +152,15 @@ fn a_forwarded_cancel_is_not_repeated() {
     let policy = Policy { kind: Kind::Mcp, find: None, key_window: None, ..policy() };
     Op::new(policy).cancel_requested().on(taken_over()).is(Phase::Unverified).sealed();
 }
+
+#[test]
+fn what_became_too_old_while_nobody_ran_is_tried_again_before_it_is_given_up() {
+    let day = secs(24 * 3600);
+    let op = Op::new(policy()).orphaned_running().after(day).on(taken_over());
+    op.is(Phase::Orphaned).sends(Turn::Status).time_passes(day).is(Phase::NeedsIntervention);
+    let op = Op::new(policy()).compensating().after(day).on(taken_over());
+    op.is(Phase::Compensating).sends(Turn::Undo).time_passes(day).is(Phase::CompensationFailed);
+    // While somebody runs the count goes on over a restart.
+    let op = Op::new(policy()).compensating().after(day - secs(60)).on(taken_over());
+    op.is(Phase::Compensating).time_passes(secs(60)).is(Phase::CompensationFailed);
+}

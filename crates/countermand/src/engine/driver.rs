@@ -386,6 +386,7 @@ impl Driver {
             // The row is the newest one: all that it makes worth telling goes with it.
             let news: Vec<News> = self.unwritten.iter().filter_map(|unwritten| unwritten.news).collect();
             let tells = !news.is_empty();
+            crash_point!(Before, event & entry.event);
             let (ledger, row, epoch) = (&self.inner.ledger, self.row.clone(), self.stored_epoch);
             let written = if tells {
                 ledger.update_with_news(row, epoch, entry, news).await
@@ -394,6 +395,7 @@ impl Driver {
             };
             match written {
                 Ok(row) => {
+                    crash_point!(After, event & self.unwritten[0].entry.event);
                     self.stored_epoch = row.epoch;
                     self.row.version = row.version;
                     self.clean = true;

@@ -10,7 +10,14 @@ use countermand_core::{
     health::Urgency,
     ports::{Created, Permit, Read, Upstream},
 };
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 use tokio::{sync::Semaphore, task::AbortHandle, time::Instant};
 
 /// How long a status read, a look-up, a cancel may go without an answer.
@@ -98,7 +105,9 @@ impl Flight {
     ) -> Self {
         let (upstream, of) = (performer.upstream.clone(), row.clone());
         let task = inner.tracker.spawn(async move {
+            crash_point!(Before, turn turn);
             let created = upstream.create(&of).await;
+            crash_point!(After, turn turn);
             drop(permit);
             created
         });
@@ -132,14 +141,17 @@ impl Flight {
             _ => performer.lanes.reads.clone(),
         };
         let mut flight = Self::new(turn, true, row, async move {
-            match turn {
+            crash_point!(Before, turn turn);
+            let landed = match turn {
                 Turn::Status => Landed::Read(
                     within(&lanes, ANSWER_WITHIN, upstream.status(&of)).await.unwrap_or_else(|trouble| {
                         Read { answer: StatusAnswer::Failed(trouble), progress: None, payload: None }
                     }),
                 ),
                 turn => Landed::Answered(send(turn, &*upstream, &of, &lanes, sent_at).await),
-            }
+            };
+            crash_point!(After, turn turn);
+            landed
         });
         flight.pass = Some(pass);
         flight
@@ -215,7 +227,21 @@ async fn within<T>(
     request: impl Future<Output = T>,
 ) -> Result<T, Trouble> {
     let _lane = lanes.acquire().await;
-    tokio::time::timeout(bound, request)
+    tokio::time::timeout(bound, unless_it_panics(request))
         .await
-        .map_err(|_| Trouble::ill(format!("no answer within {} s", bound.as_secs())))
+        .unwrap_or_else(|_| Err(Trouble::ill(format!("no answer within {} s", bound.as_secs()))))
+}
+
+/// A request that panics is one that failed. Else its driver would break over it, and be followed at once by one that
+/// sends it again.
+async fn unless_it_panics<T>(request: impl Future<Output = T>) -> Result<T, Trouble> {
+    let mut request = pin!(request);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));
+        polled.map_or_else(
+            |_| Poll::Ready(Err(Trouble::new("the request panicked: a bug, please report it"))),
+            |polled| polled.map(Ok),
+        )
+    })
+    .await
 }

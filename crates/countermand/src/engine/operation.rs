@@ -184,7 +184,10 @@ impl Operation {
             Some(_) => view.row,
             None => Arc::new(Row { inputs: self.found.inputs.clone(), ..Row::clone(&view.row) }),
         };
-        self.line.upstream.result(&row).await.map(Arc::new)
+        crash_point!(Before, Result);
+        let result = self.line.upstream.result(&row).await.map(Arc::new);
+        crash_point!(After, Result);
+        result
     }
 
     /// Says later, when the transport knows, whether the answer was sent or a cancel (its cause, the client's words) was faster.
@@ -193,9 +196,13 @@ impl Operation {
         F: Future<Output = Result<(), (Cause, Option<String>)>> + Send + 'static,
     {
         let tracker = self.tracker.clone();
+        crash_point!(Before, Answer);
         tracker.spawn(async move {
             match fate.await {
-                Ok(()) => self.delivered(),
+                Ok(()) => {
+                    crash_point!(After, Answer);
+                    self.delivered();
+                }
                 Err((cause @ (Cause::ClientDisconnected | Cause::SessionEnded), _)) => {
                     self.client_left(cause)
                 }

@@ -1,9 +1,9 @@
 //! Finds the operations that nobody drives. It takes no input: it reads the ledger, plans, and hands
 //! rows to drivers. A wake-up is a hint; the same path runs after a crash.
 
-use super::{Engine, RECONCILE_EVERY, REQUESTS_EVERY};
+use super::{Engine, RECONCILE_EVERY, REQUESTS_EVERY, Word};
 use countermand_core::{
-    OperationId, Row,
+    Cause, OperationId, Row,
     event::Event,
     ports::{Action, Filed, LedgerError, Order, Query, Request},
 };
@@ -29,6 +29,12 @@ fn is_done(row: &Row, action: &Action, told: Option<u64>) -> bool {
         Action::Retry => !row.phase.awaits_operator() || told.is_some_and(|version| version < row.version),
         Action::Resolve { .. } => row.phase.is_settled(),
     }
+}
+
+/// Whether a row of our own that has no driver looks as if a call still waited for it: its driver has broken, and the
+/// call was told that nobody follows its operation any more. So it has no client, and would wait for one for ever.
+fn left_behind(row: &Row) -> bool {
+    row.awaited && row.disconnect_at.is_none() && !row.cancel_wanted()
 }
 
 /// Which of the rows that are due have to be driven.
@@ -133,7 +139,11 @@ impl Engine {
             return Ok(());
         }
         match self.inner.ledger.get(row.id).await {
-            Ok(newest) => self.adopt(newest, None).await.map(drop),
+            Ok(newest) => {
+                let word = left_behind(&newest)
+                    .then(|| Word::Happened(Event::ClientLeft { cause: Cause::ClientDisconnected }));
+                self.adopt(newest, word).await.map(drop)
+            }
             Err(LedgerError::Absent { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -163,7 +173,9 @@ impl Engine {
             Err(_) => return,
         };
         if done {
+            crash_point!(Before, RequestAnswered);
             if self.inner.ledger.answered(number).await.is_ok() {
+                crash_point!(After, RequestAnswered);
                 told.remove(&number);
             }
         } else if let Entry::Vacant(first) = told.entry(number) {

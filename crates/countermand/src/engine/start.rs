@@ -66,7 +66,9 @@ impl Engine {
         let mut performer = match self.inner.known(&definition.hash) {
             Some(performer) => performer,
             None => {
+                crash_point!(Before, Definition);
                 self.inner.ledger.define(definition.clone()).await?;
+                crash_point!(After, Definition);
                 self.inner.performer(definition).map_err(StartError::Definition)?
             }
         };
@@ -98,7 +100,9 @@ impl Engine {
         let id = row.id;
         self.inner.lock().starting.insert(id, Vec::new());
         let _starting = Starting { inner: self.inner.clone(), id };
+        crash_point!(Before, Intent);
         let row = self.inner.ledger.insert(row, entry).await?;
+        crash_point!(After, Intent);
         self.inner.begin(row, performer).ok_or(StartError::ShuttingDown)
     }
 }

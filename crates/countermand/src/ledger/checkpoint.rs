@@ -50,7 +50,7 @@ fn truncate(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     // Not busy means done; busy (somebody still reads) is no error, and the next look tries again.
     let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-    connection.busy_timeout(super::connect::BUSY)?;
+    connection.busy_timeout(super::connect::WRITER_BUSY)?;
     done
 }
 

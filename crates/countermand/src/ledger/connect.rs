@@ -6,6 +6,10 @@ use std::{path::Path, time::Duration};
 /// How long a connection waits for another one's lock: `ops` files a request in much less.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
+/// How long the gateway's own writer waits for another process's lock. While it waits no cancel is recorded, and what is
+/// not recorded is sent only once the write has failed.
+pub(super) const WRITER_BUSY: Duration = Duration::from_secs(1);
+
 /// After how many pages of 4 KiB in the write-ahead log a commit moves them into the file. The default of
 /// 1,000 spends more on moving than on writing.
 const CHECKPOINT_PAGES: u32 = 4_000;

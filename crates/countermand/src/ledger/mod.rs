@@ -8,6 +8,7 @@ mod lock;
 mod connect;
 mod schema;
 mod checkpoint;
+mod place;
 mod writer;
 mod readers;
 mod columns;

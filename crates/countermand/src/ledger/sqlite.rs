@@ -72,6 +72,7 @@ impl SqliteLedger {
         let epoch = connection
             .query_row("UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value", [], epoch)
             .map_err(sqlite)?;
+        connection.busy_timeout(connect::WRITER_BUSY).map_err(sqlite)?;
         let readers = Readers::start(path.clone())?;
         let writer = Writer::start(path.clone(), connection, lock)?;
         Ok(Self { path, epoch, known: Arc::default(), readers, writer: Some(writer) })

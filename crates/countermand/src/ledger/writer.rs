@@ -7,6 +7,7 @@ use super::{
     checkpoint::Checkpoint,
     error::{Failure, OpenError, store},
     lock::GatewayLock,
+    place::Place,
 };
 use countermand_core::ports::LedgerError;
 use rusqlite::Connection;
@@ -135,6 +136,7 @@ where
 
 fn serve(connection: &Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>, path: &Path) {
     let mut checkpoint = Checkpoint::of(path);
+    let place = Place::of(path);
     while let Some(first) = jobs.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH
@@ -143,12 +145,23 @@ fn serve(connection: &Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>, path: 
             batch.push(job);
         }
         batch.retain(|job| job.is_wanted());
-        let transaction = commit(connection, &mut batch, path);
+        let transaction = match place.missing() {
+            None => commit(connection, &mut batch, path),
+            Some(file) => Err(store(ACTION, path, gone(file))),
+        };
         for job in batch {
             job.answer(&transaction);
         }
         checkpoint.after_commit(connection);
     }
+}
+
+fn gone(file: &Path) -> String {
+    format!(
+        "{} was removed or replaced while the gateway runs, and nothing more is written to what is left of it; \
+         put the file itself back, or restart the gateway and look upstream for what it was doing",
+        file.display()
+    )
 }
 
 /// One transaction around all of them, each in a savepoint.
