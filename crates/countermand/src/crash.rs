@@ -58,6 +58,7 @@ moments! {
     SeenEnded = "seen_ended_commit",
     SeenMissing = "seen_missing_commit",
     StatusFailed = "status_failed_commit",
+    HeldUp = "held_up_commit",
     CancelWanted = "cancel_wanted_commit",
     ClientLeft = "client_left_commit",
     ClientReturned = "client_returned_commit",

@@ -195,6 +195,16 @@ pub const PLOTS: &[Plot] = &[
         ..PLAIN
     },
     Plot {
+        name: "the upstream is left alone after a read that failed",
+        clients: STAYS,
+        faults: &[(Route::JobStatus, Fault::Status(503, None), Some(1))],
+        config: &[(
+            "connect_timeout: 2s,",
+            "connect_timeout: 2s, breaker: { failures: 1, open: 300ms, max: 300ms },",
+        )],
+        ..PLAIN
+    },
+    Plot {
         name: "a status read misses the job",
         clients: STAYS,
         faults: &[(Route::JobStatus, Fault::Vanish, Some(1))],

@@ -16,6 +16,9 @@ pub fn why_not(tool: Tool, client: Client, moment: Moment) -> Option<&'static st
         Moment::Replay => no(tool == Tool::Keyless, "it has no key")
             .or_else(|| no(looks_up && gone, "with a cancel wanted it is looked up, not replayed")),
         Moment::SeenEnded | Moment::Status if tool == Tool::Once => Some("it has no status"),
+        Moment::HeldUp => no(tool == Tool::Once, "tried with a status read, and it has none").or_else(|| {
+            no(gone, "what stops it waits two seconds at most, and no word is written about that")
+        }),
         Moment::SeenMissing | Moment::StatusFailed => no(tool == Tool::Once, "it has no status")
             .or_else(|| no(gone, "the first read fails, before a client could go")),
         Moment::CreateNotSent => no(gone, "it is tried again at once, before a client could go"),
