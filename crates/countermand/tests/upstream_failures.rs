@@ -324,7 +324,7 @@ async fn a_head_that_trickles_is_bounded_by_read_timeout_as_a_whole() {
     definition.upstream.limits.read_timeout = Duration::from_millis(200);
     let started = tokio::time::Instant::now();
     let error = ask(&definition).await.unwrap_err();
-    let silent = |trouble: &str| trouble.contains("was silent for 200ms (`read_timeout`)");
+    let silent = |trouble: &str| trouble.contains("gave no answer within 200ms (`read_timeout`)");
     assert!(matches!(&error, HttpFailure::Lost(t) if silent(&t.message)), "{error}");
     assert!(started.elapsed() <= Duration::from_secs(2), "{:?}", started.elapsed());
 }
@@ -383,5 +383,29 @@ async fn a_redirect_takes_no_credentials_to_another_origin_whatever_it_looks_lik
         assert!(!error.contains("t0ken") && !error.contains("user:pass"), "{error}");
         assert_eq!(elsewhere.requests(), [], "{location}");
         assert_eq!(fake.requests().len(), 1, "{location}");
+    }
+}
+
+/// The upstream's clock is years behind ours: what it says of time counts from its own.
+#[tokio::test]
+async fn a_date_to_retry_after_counts_from_the_upstreams_own_clock() {
+    let said = |until: &str| {
+        answer(429, &format!("date: Sun, 06 Nov 1994 08:49:07 GMT\r\nretry-after: {until}\r\n"), "")
+    };
+    let fake = Fake::new([
+        said("Sun, 06 Nov 1994 08:49:37 GMT"),
+        said("Sun, 06 Nov 1994 08:00:00 GMT"),
+        said("soon"),
+    ])
+    .await;
+    let definition = definition(upstream(&fake.base), job_work());
+    let performer = performer(&definition);
+    for wait in [Some(30), Some(0), None] {
+        match performer.create(&plain_row(&definition)).await.answer {
+            CreateAnswer::Throttled(trouble) => {
+                assert_eq!(trouble.retry_after, wait.map(Duration::from_secs), "{trouble:?}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

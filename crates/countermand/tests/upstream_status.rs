@@ -182,7 +182,7 @@ async fn a_result_is_json_text_or_bytes() {
 #[tokio::test]
 async fn a_result_that_is_not_there_says_so() {
     let missing = result(json(200, "{}"), Some("$.rows")).await.unwrap_err();
-    assert_eq!(missing, "GET /jobs/j%2F1/result: the answer has nothing at `value: $.rows`");
+    assert_eq!(missing, "fake: GET /jobs/j%2F1/result: the answer has nothing at `value: $.rows`");
     let html =
         result(answer(200, "content-type: text/html\r\n", "<p>\nhi"), Some("$.rows")).await.unwrap_err();
     assert!(html.contains("is not JSON") && html.contains("it starts with `<p> hi`"), "{html}");
@@ -190,6 +190,6 @@ async fn a_result_that_is_not_there_says_so() {
         result(json(500, r#"{"error": {"message": "over\u001b[0m load"}}"#), Some("$")).await.unwrap_err();
     assert_eq!(
         gone,
-        "GET /jobs/j%2F1/result: the upstream answered 500 Internal Server Error: over [0m load"
+        "fake: GET /jobs/j%2F1/result: the upstream answered 500 Internal Server Error: over [0m load"
     );
 }

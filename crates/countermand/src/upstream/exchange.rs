@@ -151,7 +151,7 @@ impl HttpUpstreamClient {
         }
         let message = if error.is_timeout() {
             format!(
-                "{shown}: {to} was silent for {:?} (`read_timeout`): it may have been received",
+                "{shown}: {to} gave no answer within {:?} (`read_timeout`): it may have been received",
                 limits.read_timeout
             )
         } else if speaks_something_else(error) {
