@@ -155,12 +155,12 @@ fn a_forwarded_cancel_is_not_repeated() {
 
 #[test]
 fn what_became_too_old_while_nobody_ran_is_tried_again_before_it_is_given_up() {
-    let day = secs(24 * 3600);
+    let (day, undo) = (secs(24 * 3600), Policy { undo_steps: 1, ..policy() });
     let op = Op::new(policy()).orphaned_running().after(day).on(taken_over());
-    op.is(Phase::Orphaned).sends(Turn::Status).time_passes(day).is(Phase::NeedsIntervention);
-    let op = Op::new(policy()).compensating().after(day).on(taken_over());
+    op.is(Phase::Orphaned).sends(Turn::Cancel).time_passes(day).is(Phase::NeedsIntervention);
+    let op = Op::new(undo.clone()).compensating().after(day).on(taken_over());
     op.is(Phase::Compensating).sends(Turn::Undo).time_passes(day).is(Phase::CompensationFailed);
     // While somebody runs the count goes on over a restart.
-    let op = Op::new(policy()).compensating().after(day - secs(60)).on(taken_over());
+    let op = Op::new(undo.clone()).compensating().after(day - secs(60)).on(taken_over());
     op.is(Phase::Compensating).time_passes(secs(60)).is(Phase::CompensationFailed);
 }
