@@ -9,11 +9,12 @@ use super::{
     flight::{Flight, Landed},
     health::Pass,
     operation::{Joined, Word},
+    report,
 };
 use countermand_core::{
-    Cause, News, Phase, Row, Timestamp, Turn,
+    Cause, News, Row, Timestamp, Turn,
     due::{self, Due},
-    event::{Alarm, CreateAnswer, Effect, Event, Trouble},
+    event::{CreateAnswer, Effect, Event, Trouble},
     health::{Ask, Urgency},
     notice,
     ports::{Entry, LedgerError, Payload},
@@ -366,14 +367,14 @@ impl Driver {
         self.row = row;
         self.clean = false;
         if effects.contains(&Effect::Persist) {
-            self.log(name, note.as_deref(), before);
+            report::happened(&self.row, name, note.as_deref(), before);
             let entry = Entry { at: now.at, event: name.to_owned(), phase: self.row.phase, note };
             self.unwritten.push(Unwritten { entry, news });
             self.write().await;
         }
         for effect in effects {
             if let Effect::Alarm(alarm) = effect {
-                self.raise(alarm);
+                report::alarm(&self.row, alarm);
             }
         }
         self.publish();
@@ -429,57 +430,5 @@ impl Driver {
     fn publish(&mut self) {
         let row = Arc::new(self.row.clone());
         self.view.send_replace(View { row, progress: self.progress, payload: self.payload.clone() });
-    }
-
-    fn log(&self, event: &str, note: Option<&str>, before: Phase) {
-        let row = &self.row;
-        let upstream_id = row.upstream_id.as_ref().map(ToString::to_string);
-        let cause = row.cause.map(|cause| cause.as_str());
-        if row.cancel_wanted() {
-            tracing::info!(
-                operation = %row.id, tool = row.tool, upstream_id, cause, reason = row.reason, note, from = %before, to = %row.phase,
-                "{event}"
-            );
-        } else {
-            tracing::debug!(operation = %row.id, tool = row.tool, upstream_id, note, from = %before, to = %row.phase, "{event}");
-        }
-    }
-
-    fn raise(&self, alarm: Alarm) {
-        let row = &self.row;
-        let (what, todo) = match alarm {
-            Alarm::Orphaned => (
-                "an operation may still run upstream: what is owed to it is late or failing",
-                "it is retried; look at the upstream by the id or the key, `countermand ops show` tells what was tried",
-            ),
-            Alarm::Unauthorised => (
-                "the upstream refuses our credentials",
-                "correct the credentials of this upstream and restart; what is owed is retried once a minute",
-            ),
-            Alarm::TookBack => (
-                "the upstream took back that it had stopped",
-                "what it says now counts; do not trust its `cancelled`",
-            ),
-            Alarm::NeedsIntervention => (
-                "an operation could not be settled within 24 h, and nothing more is tried",
-                "end it upstream by its id or key, then `countermand ops resolve`, or `countermand ops retry`",
-            ),
-            Alarm::CompensationFailed => (
-                "an operation's effects could not be undone",
-                "undo them by hand, then `countermand ops resolve`, or `countermand ops retry`",
-            ),
-        };
-        tracing::error!(
-            operation = %row.id,
-            tool = row.tool,
-            upstream = row.upstream,
-            upstream_id = row.upstream_id.as_ref().map(ToString::to_string),
-            key = %row.key,
-            phase = %row.phase,
-            cause = row.cause.map(|cause| cause.as_str()),
-            last_error = row.last_error,
-            todo,
-            "{what}"
-        );
     }
 }

@@ -12,6 +12,7 @@ mod health;
 mod notices;
 mod operation;
 mod reconciler;
+mod report;
 mod shutdown;
 mod start;
 mod unperformable;
