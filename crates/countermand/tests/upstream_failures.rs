@@ -140,7 +140,7 @@ async fn what_is_no_usable_answer_is_told_apart_and_says_what_to_check() {
         ),
         (
             b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
-            "the upstream answered 101 Switching Protocols",
+            "it answered 101 Switching Protocols",
         ),
         (
             b"HTTP/1.1 200 OK\r\ncontent-length: 10737418240\r\n\r\n{}",
@@ -148,7 +148,7 @@ async fn what_is_no_usable_answer_is_told_apart_and_says_what_to_check() {
         ),
         (
             b"HTTP/1.1 500 X\r\ncontent-length: 10737418240\r\n\r\nsorry",
-            "the upstream answered 500 Internal Server Error",
+            "it answered 500 Internal Server Error",
         ),
     ] {
         let raw = Raw::says(bytes).await;

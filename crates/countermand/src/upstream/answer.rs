@@ -226,7 +226,7 @@ impl Answer {
     /// What an answer that is no 2xx says.
     pub(super) fn trouble(&self) -> Trouble {
         let unauthorised = matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let mut message = format!("{}: the upstream answered {}", self.shown, self.status);
+        let mut message = format!("{}: it answered {}", self.shown, self.status);
         if let Some(words) = self.words() {
             message = format!("{message}: {words}");
         }
