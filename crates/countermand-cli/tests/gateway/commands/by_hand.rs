@@ -41,7 +41,7 @@ async fn changed(stage: &Stage, change: impl FnOnce(&mut Row)) -> Row {
     ledger.update(row.clone(), row.epoch, entry).await.unwrap()
 }
 
-/// An orphan of yesterday: the next that drives it gives it up.
+/// An orphan of yesterday, and nobody has tried since then.
 async fn an_orphan_of_yesterday(stage: &Stage) {
     let (mut caller, _) = an_orphan(stage).await;
     caller.kill().await;
@@ -218,7 +218,7 @@ async fn a_retry_that_is_refused_again_says_why_with_and_without_a_gateway() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_up_after_a_day_is_tried_again_through_the_gateway() {
     let stage = Stage::new().await;
-    an_orphan_of_yesterday(&stage).await;
+    a_row_given_up(&stage).await;
     let mut caller = Caller::at(Door::Stdio, &stage).await;
     let row = stage.phase("needs_intervention").await;
     stage.fake.clear_faults();
@@ -226,6 +226,16 @@ async fn what_was_given_up_after_a_day_is_tried_again_through_the_gateway() {
     assert!(said.stdout.contains("the upstream confirmed it"), "{}", said.stdout);
     assert_eq!(stage.agree().await.cancelled, 1);
     caller.works().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphan_that_nobody_tried_for_a_day_is_tried_again_by_the_next_start_and_not_given_up() {
+    let stage = Stage::new().await;
+    an_orphan_of_yesterday(&stage).await;
+    stage.fake.clear_faults();
+    let _next = Caller::at(Door::Stdio, &stage).await;
+    stage.phase("cancelled").await;
+    assert_eq!(stage.agree().await.cancelled, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
