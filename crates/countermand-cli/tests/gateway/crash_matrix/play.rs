@@ -290,7 +290,6 @@ impl Scene {
 
     /// What `countermand ops` does: leaves a request for whoever drives the operation.
     async fn ask(&self, operator: Operator) {
-        self.asked.store(true, Ordering::SeqCst);
         let action = match operator {
             Operator::Cancels => Action::Cancel { note: None },
             Operator::Retries => Action::Retry,
@@ -298,6 +297,8 @@ impl Scene {
         };
         let operation = self.rows().await[0].id;
         self.ledger().file_request(Request { operation, action }).await.unwrap();
+        // Not before: a death may end this play's waiting here, and then nobody has been asked.
+        self.asked.store(true, Ordering::SeqCst);
     }
 
     /// What the ledger and the upstream's own record say in the end; they must agree.
