@@ -1,7 +1,8 @@
 //! The ports: what the core needs of the world, each with more than one real implementation.
 
 use crate::{
-    event::{CancelAnswer, CreateAnswer, FindAnswer, RequestAnswer, StatusAnswer},
+    Cause,
+    event::{CancelAnswer, CreateAnswer, Event, FindAnswer, RequestAnswer, StatusAnswer},
     ids::{DefinitionHash, OperationId, Principal},
     notice::{Notice, Told},
     phase::{News, Phase, Verdict},
@@ -38,7 +39,9 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Writes a row over the version and epoch that it was read with, and appends to its history.
     /// Returns the row with its new version. `epoch` is the epoch that the stored row must have.
-    fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>>;
+    fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
+        self.update_with_news(row, epoch, entry, Vec::new())
+    }
 
     /// As [`update`](Self::update), and what is to be told of it in the same transaction: either both are durable or
     /// neither is. [`News::Settled`] is kept only where other news of the operation is.
@@ -196,6 +199,17 @@ pub enum Action {
         /// Why.
         note: String,
     },
+}
+
+impl Action {
+    /// What the operation is told. The note of a cancel is not part of it: `reason` is the client's text only.
+    pub fn event(&self) -> Event {
+        match self {
+            Self::Cancel { .. } => Event::CancelWanted { cause: Cause::Operator, reason: None },
+            Self::Retry => Event::RetryWanted,
+            Self::Resolve { verdict, note } => Event::Resolved { verdict: *verdict, note: note.clone() },
+        }
+    }
 }
 
 /// Why the ledger could not do it. The three are different answers.

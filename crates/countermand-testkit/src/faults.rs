@@ -88,11 +88,6 @@ impl<L: Ledger> Ledger for FaultyLedger<L> {
         })
     }
 
-    fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
-        assert!(!self.broken.swap(false, Ordering::SeqCst), "the ledger under test breaks");
-        self.write(|inner| inner.update(row, epoch, entry))
-    }
-
     fn update_with_news(
         &self,
         row: Row,
@@ -100,6 +95,7 @@ impl<L: Ledger> Ledger for FaultyLedger<L> {
         entry: Entry,
         news: Vec<News>,
     ) -> BoxFuture<'_, Result<Row, LedgerError>> {
+        assert!(!self.broken.swap(false, Ordering::SeqCst), "the ledger under test breaks");
         self.write(|inner| inner.update_with_news(row, epoch, entry, news))
     }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use countermand::{
     clock::SystemClock,
     core::{
-        Cause, OperationId, Phase, Row, Timestamp,
+        OperationId, Phase, Row, Timestamp,
         event::Event,
         ports::{Action, Ledger, Request},
     },
@@ -71,15 +71,6 @@ pub(super) async fn act(found: &Found, action: Action, until: Until) -> Result<A
     }
 }
 
-/// What the row is told.
-pub(super) fn event(action: &Action) -> Event {
-    match action {
-        Action::Cancel { .. } => Event::CancelWanted { cause: Cause::Operator, reason: None },
-        Action::Retry => Event::RetryWanted,
-        Action::Resolve { verdict, note } => Event::Resolved { verdict: *verdict, note: note.clone() },
-    }
-}
-
 /// When what a row owes is tried next. An orphan that owes a cancel is polled as well, which does not stop it.
 pub(super) fn next_request(row: &Row) -> Option<Timestamp> {
     match row.owes() {
@@ -107,7 +98,7 @@ impl Deed {
             // As a gateway does: `reason` is the client's text only.
             tracing::info!(operation = %self.id, note, "an operator cancels");
         }
-        engine.tell(self.id, event(&self.action)).await?;
+        engine.tell(self.id, self.action.event()).await?;
         let acted = self.watch_over(&engine, &ledger).await;
         self.strike_off(&*ledger).await;
         engine.shutdown(Duration::ZERO).await;
@@ -153,7 +144,7 @@ impl Deed {
 
     async fn look(&self, ledger: &dyn Ledger, gateway: bool) -> Result<Acted> {
         let row = ledger.get(self.id).await?;
-        let event = event(&self.action);
+        let event = self.action.event();
         let shown = match event {
             Event::CancelWanted { .. } => row.cancel_wanted(),
             // The phase alone does not tell: a retry can fail within the blink of an eye. The history has one line a version, and

@@ -1,7 +1,7 @@
 //! What has changed in the ledgers of a family since the last look. The ledger has no events for other
 //! processes, so it is read: what is unsettled, what is new, and what was unsettled a moment ago; never the settled history.
 
-use super::{Where, states::States};
+use super::{ALL, Where, states::States};
 use anyhow::Result;
 use countermand::{
     clock::SystemClock,
@@ -19,9 +19,6 @@ use std::{
 
 /// A row may become visible so much later than its id says, and is found all the same.
 const SLACK: Duration = Duration::from_secs(2);
-
-/// As many as there can be.
-const ALL: usize = i64::MAX as usize;
 
 /// A row that has been written since the last look.
 pub(super) struct Change {

@@ -1,7 +1,7 @@
 //! `ops list`.
 
 use super::{
-    Where, as_json, ids, is_alarming,
+    ALL, Where, as_json, ids, is_alarming,
     states::States,
     table::{self, Column, clip, one_line},
     times,
@@ -12,9 +12,6 @@ use countermand::{
     clock::SystemClock,
     core::{Row, ports::Ledger as _},
 };
-
-/// As many as there can be.
-const ALL: usize = i64::MAX as usize;
 
 /// What to list.
 #[derive(Debug, Args)]

@@ -30,6 +30,9 @@ pub(crate) use crate::{
     print,
 };
 
+/// As many rows as there can be.
+const ALL: usize = i64::MAX as usize;
+
 /// The subcommands of `ops`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ops {

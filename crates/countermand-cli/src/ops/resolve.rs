@@ -2,7 +2,7 @@
 
 use super::{
     Where,
-    act::{Until, act, event},
+    act::{Until, act},
     answer, find, legal_in,
 };
 use anyhow::{Result, bail};
@@ -62,7 +62,7 @@ pub(super) async fn run(resolve: Resolve) -> Result<()> {
 }
 
 fn check(row: &Row, action: &Action) -> Result<()> {
-    let (phases, legal) = legal_in(row, &event(action));
+    let (phases, legal) = legal_in(row, &action.event());
     let Row { id, phase, .. } = row;
     match phase {
         _ if legal => Ok(()),

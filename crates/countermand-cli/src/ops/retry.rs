@@ -2,7 +2,7 @@
 
 use super::{
     Where,
-    act::{Until, act, event, next_request},
+    act::{Until, act, next_request},
     answer, find, legal_in, rfc3339, when,
 };
 use anyhow::{Result, bail};
@@ -50,7 +50,7 @@ pub(super) async fn run(retry: Retry) -> Result<()> {
 }
 
 fn check(row: &Row) -> Result<()> {
-    let (phases, legal) = legal_in(row, &event(&Action::Retry));
+    let (phases, legal) = legal_in(row, &Action::Retry.event());
     let Row { id, phase, .. } = row;
     match phase {
         _ if legal => Ok(()),

@@ -32,12 +32,13 @@ pub(super) struct Keeping {
     /// Whether a stream begins with an event that has nothing but an id, so that a client can resume before
     /// anything was said.
     pub(super) primed: bool,
+    /// Whether its client is there; one that stands alone cannot come back, so nobody follows it.
+    pub(super) attendance: Attendance,
 }
 
 /// The call's end of a response. Holds no more than a few notifications and one answer, whatever the client reads.
 pub(super) struct Outlet {
     keeping: Option<Keeping>,
-    attendance: Attendance,
     state: Mutex<State>,
     /// Told when a reader has gone.
     changed: Notify,
@@ -103,12 +104,7 @@ impl Outlet {
     }
 
     fn made(shape: Shape, keeping: Option<Keeping>) -> (Arc<Self>, CallBody) {
-        let outlet = Arc::new(Self {
-            keeping,
-            attendance: Attendance::new(),
-            state: Mutex::default(),
-            changed: Notify::new(),
-        });
+        let outlet = Arc::new(Self { keeping, state: Mutex::default(), changed: Notify::new() });
         let body = outlet.read_after(0, shape);
         (outlet, body)
     }
@@ -119,7 +115,7 @@ impl Outlet {
         state.readers += 1;
         let generation = state.readers;
         let before = state.reader.replace(Reader { generation, keep_alive: true, waker: None });
-        self.attendance.returned();
+        self.client(Attendance::returned);
         drop(state);
         if let Some(waker) = before.and_then(|reader| reader.waker) {
             waker.wake();
@@ -146,14 +142,20 @@ impl Outlet {
 
     /// Follows the client of a kept response.
     pub(super) fn presence(&self) -> Presence {
-        self.attendance.presence()
+        self.keeping.as_ref().map_or_else(Presence::constant, |keeping| keeping.attendance.presence())
+    }
+
+    fn client(&self, moved: fn(&Attendance)) {
+        if let Some(keeping) = &self.keeping {
+            moved(&keeping.attendance);
+        }
     }
 
     /// The client has shown that it is there, though it may not read this response.
     pub(super) fn sign_of_life(&self) {
         let state = self.lock();
         if state.end.is_none() {
-            self.attendance.returned();
+            self.client(Attendance::returned);
         }
     }
 
@@ -161,7 +163,7 @@ impl Outlet {
     pub(super) fn silence(&self) {
         let state = self.lock();
         if state.end.is_none() && state.reader.is_none() {
-            self.attendance.left();
+            self.client(Attendance::left);
         }
     }
 
@@ -173,7 +175,7 @@ impl Outlet {
         }
         state.reader = None;
         if state.end.is_none() {
-            self.attendance.left();
+            self.client(Attendance::left);
         }
         drop(state);
         self.changed.notify_waiters();
@@ -291,15 +293,8 @@ pub(super) struct CallBody {
 
 /// What a response can still become before its headers are sent.
 pub(super) enum Head {
-    /// The answer is all there is to say.
-    Whole {
-        /// As plain JSON.
-        json: Bytes,
-        /// As the response is shaped.
-        shaped: Bytes,
-        /// Its code, if it is an error.
-        error: Option<i64>,
-    },
+    /// The answer is all there is to say; its code, if it is an error.
+    Whole(Option<i64>),
     /// There is more to come, or more than the answer.
     Stream,
     /// Nothing will be said.
@@ -331,12 +326,7 @@ impl CallBody {
     pub(super) fn head(&mut self) -> Head {
         let state = self.outlet.lock();
         match state.end {
-            Some(End::Answered(error)) if state.events.len() == 1 => {
-                let event = &state.events[0];
-                self.position = event.number;
-                let json = Bytes::copy_from_slice(event.json.as_bytes());
-                Head::Whole { json, shaped: self.outlet.framed(event, self.shape), error }
-            }
+            Some(End::Answered(error)) if state.events.len() == 1 => Head::Whole(error),
             Some(End::Aborted) => Head::Gone,
             Some(End::Closed) if state.events.is_empty() => Head::Nothing,
             _ => {
@@ -345,6 +335,12 @@ impl CallBody {
                 Head::Stream
             }
         }
+    }
+
+    /// What is left to be read, in that shape, where the head is [`Head::Whole`].
+    pub(super) fn whole(self, shape: Shape) -> Option<Bytes> {
+        let state = self.outlet.lock();
+        state.next_after(self.position).map(|event| self.outlet.framed(event, shape))
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {

@@ -5,6 +5,7 @@ use super::body::{Body, CallBody, Gone, Head, Outlet};
 use super::exchange::{Exchange, status_of};
 use super::guard::Shape;
 use crate::calls::Admission;
+use crate::params::ToolCall;
 use crate::{
     Answer, Call, Delivery, Handler, Level, Log, Presence, Progress, RpcError, TransportKind, handler,
 };
@@ -36,21 +37,23 @@ impl Asked {
     /// Lets a call in that stands alone.
     pub(super) fn alone<H: Handler>(exchange: &Exchange<'_, H>) -> Result<Self, RpcError> {
         let door = exchange.door;
+        let tool = exchange.params.tool_call()?;
+        door.annotations.check(door.handler.tools(), &tool.name, tool.arguments, exchange.headers)?;
         let level = exchange.params.log_level()?;
         let principal = door.options.principal.clone();
         let admission = door.calls.admit(&principal)?;
         let caller = Caller { principal, session: None, level, presence: Presence::constant() };
-        Self::of(exchange, admission, Outlet::new(exchange.shape), caller)
+        Ok(Self::of(exchange, tool, admission, Outlet::new(exchange.shape), caller))
     }
 
     pub(super) fn of<H: Handler>(
         exchange: &Exchange<'_, H>,
+        tool: ToolCall<'_>,
         admission: Admission,
         (outlet, body): (Arc<Outlet>, CallBody),
         caller: Caller,
-    ) -> Result<Self, RpcError> {
+    ) -> Self {
         let (request, params) = (exchange.request, exchange.params);
-        let tool = params.tool_call()?;
         let handle = admission.handle.clone();
         // One JSON object has no room for notifications.
         let sink = || (exchange.shape == Shape::Events).then(|| Arc::clone(&outlet) as _);
@@ -71,7 +74,7 @@ impl Asked {
             transport: TransportKind::Http,
             handle,
         };
-        Ok(Self { call, admission, outlet, body })
+        Self { call, admission, outlet, body }
     }
 
     /// Starts a call that stands alone, and begins its response.
@@ -104,13 +107,11 @@ pub(super) async fn begin(
         Head::Gone => Err(Gone),
         Head::Nothing => Ok(super::exchange::accepted()),
         Head::Stream => Ok(headed(StatusCode::OK, shape, Body::Call(body))),
-        Head::Whole { json, shaped, error } => {
+        Head::Whole(error) => {
             let status = error.map_or(StatusCode::OK, status);
             // A failure that has a status of its own is no stream.
-            Ok(match status {
-                StatusCode::OK => headed(status, shape, Body::Whole(Some(shaped))),
-                _ => headed(status, Shape::Json, Body::Whole(Some(json))),
-            })
+            let shape = if status == StatusCode::OK { shape } else { Shape::Json };
+            Ok(headed(status, shape, Body::Whole(body.whole(shape))))
         }
     }
 }

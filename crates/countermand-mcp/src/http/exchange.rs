@@ -44,8 +44,7 @@ pub(super) enum Refusal {
 impl Refusal {
     /// The refusal of the request with that id.
     pub(super) fn of(id: Option<&RawValue>) -> impl Fn(RpcError) -> Self {
-        let id = id.map(ToOwned::to_owned);
-        move |error| Self::Rpc(id.clone(), error)
+        move |error| Self::Rpc(id.map(ToOwned::to_owned), error)
     }
 }
 
@@ -163,17 +162,8 @@ async fn alone<H: Handler>(
     if closed.is_cancelled() {
         return Err(Refusal::Gone);
     }
-    exchange.check_mirrored().map_err(&refuse)?;
     let asked = Asked::alone(&exchange).map_err(&refuse)?;
     asked.respond(&exchange, closed).await.map_err(|Gone| Refusal::Gone)
-}
-
-impl<H: Handler> Exchange<'_, H> {
-    /// What a tool wants to see in headers as well has to be there.
-    fn check_mirrored(&self) -> Result<(), RpcError> {
-        let tool = self.params.tool_call()?;
-        self.door.annotations.check(self.door.handler.tools(), &tool.name, tool.arguments, self.headers)
-    }
 }
 
 /// Reads a body of bounded length, in bounded time.

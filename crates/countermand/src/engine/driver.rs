@@ -388,13 +388,8 @@ impl Driver {
             let news: Vec<News> = self.unwritten.iter().filter_map(|unwritten| unwritten.news).collect();
             let tells = !news.is_empty();
             crash_point!(Before, event & entry.event);
-            let (ledger, row, epoch) = (&self.inner.ledger, self.row.clone(), self.stored_epoch);
-            let written = if tells {
-                ledger.update_with_news(row, epoch, entry, news).await
-            } else {
-                ledger.update(row, epoch, entry).await
-            };
-            match written {
+            let row = self.row.clone();
+            match self.inner.ledger.update_with_news(row, self.stored_epoch, entry, news).await {
                 Ok(row) => {
                     crash_point!(After, event & self.unwritten[0].entry.event);
                     self.stored_epoch = row.epoch;

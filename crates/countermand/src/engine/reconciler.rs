@@ -186,15 +186,11 @@ impl Engine {
 
     /// Does what an operator asked for.
     async fn answer(&self, request: Request) {
-        let event = match request.action {
-            Action::Cancel { note } => {
-                // `reason` is the client's text only; the operator's goes to the log.
-                tracing::info!(operation = %request.operation, note, "an operator cancels");
-                Event::CancelWanted { cause: countermand_core::Cause::Operator, reason: None }
-            }
-            Action::Retry => Event::RetryWanted,
-            Action::Resolve { verdict, note } => Event::Resolved { verdict, note },
-        };
+        if let Action::Cancel { note } = &request.action {
+            // `reason` is the client's text only; the operator's goes to the log.
+            tracing::info!(operation = %request.operation, note, "an operator cancels");
+        }
+        let event = request.action.event();
         if let Err(error) = self.tell(request.operation, event).await {
             tracing::error!(operation = %request.operation, "failed to do what an operator asked for: {error}");
         }

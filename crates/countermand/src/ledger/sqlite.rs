@@ -167,10 +167,6 @@ impl Ledger for SqliteLedger {
         Box::pin(self.write(move |connection| operations::insert(connection, row, &entry)))
     }
 
-    fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
-        self.update_with_news(row, epoch, entry, Vec::new())
-    }
-
     fn update_with_news(
         &self,
         row: Row,

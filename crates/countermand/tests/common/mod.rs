@@ -84,10 +84,6 @@ impl Ledger for MemoryLedger {
         done(Ok(row))
     }
 
-    fn update(&self, row: Row, epoch: u64, entry: Entry) -> BoxFuture<'_, Result<Row, LedgerError>> {
-        self.update_with_news(row, epoch, entry, Vec::new())
-    }
-
     fn update_with_news(
         &self,
         mut row: Row,

@@ -36,7 +36,7 @@ impl InSession {
             Id::of(exchange.request.id).ok_or_else(|| RpcError::invalid_request("Invalid request: no id"))?;
         let principal = format!("session:{}", session.name);
         // Before it has a place: a call that is none takes none.
-        exchange.params.tool_call()?;
+        let tool = exchange.params.tool_call()?;
         let admission = session.in_flight.admit(&exchange.door.calls, &principal, &id)?;
         let (stream, outlet, body) = session.keep(exchange.shape);
         let caller = Caller {
@@ -46,7 +46,7 @@ impl InSession {
             presence: outlet.presence(),
         };
         let place = Place { session: Arc::clone(session), id, stream, _busy: session.busy() };
-        Ok(Self { asked: Asked::of(exchange, admission, (outlet, body), caller)?, place })
+        Ok(Self { asked: Asked::of(exchange, tool, admission, (outlet, body), caller), place })
     }
 
     /// Starts it, and begins its response.

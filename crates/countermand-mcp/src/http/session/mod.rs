@@ -11,7 +11,7 @@ pub(super) use requests::{delete, get, open, post};
 
 use super::body::{CallBody, Keeping, Outlet};
 use super::guard::Shape;
-use crate::calls::InFlight;
+use crate::calls::{Attendance, InFlight};
 use crate::{Level, Revision, RpcError};
 use countermand_core::Cause;
 use std::collections::{BTreeMap, HashMap};
@@ -198,7 +198,7 @@ impl Session {
         state.next_stream += 1;
         // Older clients take an event without data for a broken message.
         let primed = self.revision >= Revision::V2025_11_25;
-        let (outlet, body) = Outlet::kept(shape, Keeping { stream, primed });
+        let (outlet, body) = Outlet::kept(shape, Keeping { stream, primed, attendance: Attendance::new() });
         state.streams.insert(stream, Kept { outlet: Arc::clone(&outlet), ended: None });
         (stream, outlet, body)
     }

@@ -2,6 +2,7 @@
 
 use super::call::{InSession, attend};
 use super::{Busy, Session, Sessions};
+use crate::calls::Attendance;
 use crate::http::Door;
 use crate::http::body::{Body, Keeping, Outlet};
 use crate::http::call::{Reader, headed};
@@ -135,7 +136,12 @@ pub(crate) fn get<H: Handler>(
     let last = headers::single(headers, LAST_EVENT_ID).map_err(Refusal::of(None))?;
     let (session, busy) = entered(&door.sessions, headers, id, None)?;
     let (outlet, position, silent) = match last {
-        None => (Outlet::kept(Shape::Events, Keeping { stream: 0, primed: false }).0, 0, Some(busy)),
+        None => (
+            Outlet::kept(Shape::Events, Keeping { stream: 0, primed: false, attendance: Attendance::new() })
+                .0,
+            0,
+            Some(busy),
+        ),
         Some(last) => {
             let known = event(last).and_then(|(stream, position)| Some((session.stream(stream)?, position)));
             let Some((outlet, position)) = known else {
