@@ -1,7 +1,9 @@
 //! What a peer is told when a request fails, and what the caller of a front door is told when that fails.
 
 use crate::Revision;
+use crate::json::{Members, text};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::io;
 
 /// A JSON-RPC error, as it goes to the peer.
@@ -42,6 +44,17 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
+    /// The error that a peer answered with.
+    pub(crate) fn of(raw: &RawValue) -> Self {
+        let members = Members::of(raw).ok();
+        let member = |name: &str| members.as_ref().and_then(|members| members.given(name));
+        Self {
+            code: member("code").and_then(|code| code.get().parse().ok()).unwrap_or(Self::INTERNAL_ERROR),
+            message: member("message").and_then(text).map_or_else(|| raw.get().to_owned(), Cow::into_owned),
+            data: member("data").map(ToOwned::to_owned),
+        }
+    }
+
     /// The params do not fit.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(Self::INVALID_PARAMS, message)
@@ -59,7 +72,8 @@ impl RpcError {
         Self::new(Self::SHUTTING_DOWN, "This server is shutting down; no new calls")
     }
 
-    pub(crate) fn method_not_found(method: &str) -> Self {
+    /// Nobody here serves that method.
+    pub fn method_not_found(method: &str) -> Self {
         // A peer's method name is as long as the peer likes; the answer is not.
         let shown: String = method.chars().take(100).collect();
         Self::new(Self::METHOD_NOT_FOUND, format!("Method not found: {shown}"))

@@ -1,6 +1,6 @@
 //! What serves calls: the trait that the wire is given, and what it is called with.
 
-use crate::{CallHandle, Log, Presence, Progress, Revision, RpcError, TransportKind};
+use crate::{Backchannel, CallHandle, Client, Log, Presence, Progress, Revision, RpcError};
 use countermand_core::Cause;
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
@@ -23,20 +23,59 @@ pub trait Handler: Send + Sync + 'static {
     /// The future runs in a task of its own, and the wire never drops it: after a cancel it sees
     /// [`CallHandle::cancelled`] and cleans up on its own time. If it panics, the client gets an internal error.
     fn call(&self, call: Call) -> impl Future<Output = Answer> + Send;
+
+    /// What a client is told when it introduces itself (`initialize`), or looks around (`server/discover`).
+    fn greet(&self, client: &Client) -> impl Future<Output = Result<Greeting, RpcError>> + Send {
+        let _anybody = client;
+        async { Ok(Greeting::default()) }
+    }
+
+    /// Whether requests of that method are brought to [`request`](Self::request). A handler may take methods over that the
+    /// wire would answer itself (`tools/list`), but `initialize`, `server/discover`, `ping` and `tools/call`.
+    fn serves(&self, method: &str, revision: Revision) -> bool {
+        let _none = (method, revision);
+        false
+    }
+
+    /// Serves a request that is no tool call, on the same terms as [`call`](Self::call).
+    fn request(&self, call: Call) -> impl Future<Output = Answer> + Send {
+        async move { Answer::error(RpcError::method_not_found(&call.method)) }
+    }
+
+    /// Hears a notification of a client, but `notifications/cancelled` of a call. Must not block.
+    fn notified(&self, client: &Client, method: &str, params: Option<&RawValue>) {
+        let _unheard = (client, method, params);
+    }
 }
 
-/// One `tools/call` being served.
+/// What a server says of itself, where it is not what [`Handler::server_info`] and the wire say.
+#[derive(Debug, Default)]
+pub struct Greeting {
+    /// A JSON object. By default what the wire offers: tools and logging.
+    pub capabilities: Option<Box<RawValue>>,
+    /// A JSON object: name, version and whatever else a server has to say of its make.
+    pub server_info: Option<Box<RawValue>>,
+    /// How a model is to use it.
+    pub instructions: Option<String>,
+    /// Any other members of the result, in order.
+    pub extra: Vec<(String, Box<RawValue>)>,
+}
+
+/// One request being served: a `tools/call`, or another one that the handler [serves](Handler::serves).
 #[derive(Debug)]
 pub struct Call {
     /// Its place in the registry: whether it has been cancelled, and by what.
     pub handle: CallHandle,
-    /// The tool's name.
+    /// The method, `tools/call` for a tool.
+    pub method: String,
+    /// The tool's name; of another method empty.
     pub tool: String,
     /// The arguments, a JSON object as the client wrote it.
     pub arguments: Option<Box<RawValue>>,
     /// The request's `_meta`, a JSON object as the client wrote it.
     pub meta: Option<Box<RawValue>>,
-    /// All other members of the request's params (`task`, `inputResponses`, …), in order.
+    /// All other members of the request's params (`task`, `inputResponses`, …), in order: of another method all but
+    /// `_meta`.
     pub extra: Vec<(String, Box<RawValue>)>,
     /// Where progress goes. Only if the client asked for it, and the transport can carry it.
     pub progress: Option<Progress>,
@@ -45,17 +84,12 @@ pub struct Call {
     /// Whether the client is there. One that cannot come back ends its call when it leaves; one that can is
     /// followed here, and what its leaving means is the handler's to decide. Its answer is kept for it meanwhile.
     pub presence: Presence,
+    /// What is said to the client on the call's own response, as long as the call is open.
+    pub back: Backchannel,
     /// Who calls.
-    pub principal: String,
-    /// The name of the session it belongs to, where the transport has sessions. Not the session's id, which is a
-    /// secret of its client.
-    pub session: Option<String>,
+    pub client: Client,
     /// The client's request id, raw: `1` and `"1"` are two ids.
     pub request_id: Box<RawValue>,
-    /// The revision that the request is served under.
-    pub revision: Revision,
-    /// What carried it.
-    pub transport: TransportKind,
 }
 
 /// What a handler returns.
@@ -111,11 +145,13 @@ pub struct ServerInfo {
 
 /// Runs the handler. A panic of it becomes an error.
 pub(crate) async fn run<H: Handler>(handler: Arc<H>, call: Call) -> Answer {
-    let tool = call.tool.clone();
-    match AssertUnwindSafe(async { handler.call(call).await }).catch_unwind().await {
+    let (method, tool) = (call.method.clone(), call.tool.clone());
+    let served =
+        async { if method == "tools/call" { handler.call(call).await } else { handler.request(call).await } };
+    match AssertUnwindSafe(served).catch_unwind().await {
         Ok(answer) => answer,
         Err(_) => {
-            tracing::error!(tool, "the handler of this tool panicked; the call is answered with an error");
+            tracing::error!(method, tool, "the handler panicked; the request is answered with an error");
             Answer::error(RpcError::new(
                 RpcError::INTERNAL_ERROR,
                 "Internal error: the tool failed unexpectedly",

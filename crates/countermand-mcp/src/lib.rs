@@ -1,6 +1,7 @@
 //! The wire of countermand: MCP on raw JSON-RPC envelopes, and the one registry that knows when a caller has left.
 //!
-//! - A [`Handler`] serves tool calls. It gets a [`Call`] and returns an [`Answer`].
+//! - A [`Handler`] serves tool calls, and other requests that it knows. It gets a [`Call`] and returns an [`Answer`]; to the
+//!   [`Client`] it can also speak by itself.
 //! - [`Calls`] is the registry of all calls in flight: their limits, and who ended each of them first. Each call
 //!   is a [`CallHandle`]: open, then cancelled by exactly one [`Cause`](countermand_core::Cause), or answered.
 //! - Front doors bring calls to a handler: [`serve_stdio`] (all revisions on one pair of streams) and
@@ -23,6 +24,7 @@ mod params;
 mod calls;
 mod progress;
 
+mod client;
 mod log;
 
 mod handler;
@@ -35,8 +37,9 @@ mod stdio;
 mod http;
 
 pub use calls::{CallHandle, Calls, Limits, Move, Presence};
+pub use client::{Backchannel, Client};
 pub use error::{RpcError, WireError};
-pub use handler::{Answer, Call, Delivery, Handler, ServerInfo};
+pub use handler::{Answer, Call, Delivery, Greeting, Handler, ServerInfo};
 pub use http::{HttpOptions, HttpServer};
 pub use level::Level;
 pub use log::Log;

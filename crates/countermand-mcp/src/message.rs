@@ -32,8 +32,11 @@ pub(crate) enum Message<'a> {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
-    /// An answer. We ask clients nothing, so nothing waits for it.
-    Response,
+    /// An answer to what we asked.
+    Response {
+        id: Option<&'a RawValue>,
+        result: Result<&'a RawValue, RpcError>,
+    },
 }
 
 #[derive(Debug)]
@@ -78,11 +81,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message<'_>, Malformed> {
         return Err(Malformed::invalid(id, "`jsonrpc` must be \"2.0\""));
     }
     let Some(method) = members.get("method") else {
-        let answers = members.get("result").is_some() || members.get("error").is_some();
-        return if answers {
-            Ok(Message::Response)
-        } else {
-            Err(Malformed::invalid(id, "`method` is missing"))
+        return match (members.get("result"), members.get("error")) {
+            (_, Some(error)) => Ok(Message::Response { id, result: Err(RpcError::of(error)) }),
+            (Some(result), None) => Ok(Message::Response { id, result: Ok(result) }),
+            (None, None) => Err(Malformed::invalid(id, "`method` is missing")),
         };
     };
     let Some(method) = text(method) else {
@@ -114,6 +116,20 @@ pub(crate) fn write_error(id: Option<&RawValue>, error: &RpcError) -> String {
         }
         None => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#),
     }
+}
+
+/// A request of ours, on one line.
+pub(crate) fn write_request(id: u64, method: &str, params: Option<&RawValue>) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{}{}}}"#, quoted(method), write_params(params))
+}
+
+/// A notification, on one line.
+pub(crate) fn write_notification(method: &str, params: Option<&RawValue>) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":{}{}}}"#, quoted(method), write_params(params))
+}
+
+fn write_params(params: Option<&RawValue>) -> String {
+    params.map_or_else(String::new, |params| format!(r#","params":{}"#, single_line(params.get())))
 }
 
 /// A progress notification, on one line. `None` where a number is not finite, which JSON cannot write.

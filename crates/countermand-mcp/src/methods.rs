@@ -1,11 +1,12 @@
 //! The methods that are served, as a table: which revision has which, and what the simple ones answer.
 
-use crate::json::{quoted, text};
+use crate::json::{quoted, single_line, text};
 use crate::params::Params;
-use crate::{Handler, Revision, RpcError, ServerInfo};
+use crate::{Greeting, Handler, Revision, RpcError, ServerInfo};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -48,6 +49,27 @@ const CAPABILITIES: &str = r#"{"logging":{},"tools":{}}"#;
 /// Tools on one page of `tools/list`.
 const PAGE: usize = 100;
 
+/// Who answers a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The wire, by its table.
+    Here(Method),
+    /// The handler, as a call.
+    ByHandler,
+}
+
+impl Served {
+    /// What the handler takes over it gets; else the table decides.
+    pub(crate) fn find<H: Handler>(name: &str, revision: Revision, handler: &H) -> Result<Self, RpcError> {
+        match Method::find(name, revision) {
+            Ok(Method::CallTool) => Ok(Self::ByHandler),
+            Ok(method @ (Method::Initialize | Method::Discover | Method::Ping)) => Ok(Self::Here(method)),
+            _ if handler.serves(name, revision) => Ok(Self::ByHandler),
+            found => found.map(Self::Here),
+        }
+    }
+}
+
 /// The result of a method that asks for nothing but an answer; `None` for one that the front door has to serve.
 pub(crate) fn answer_at_once<H: Handler>(
     method: Method,
@@ -57,40 +79,55 @@ pub(crate) fn answer_at_once<H: Handler>(
 ) -> Result<Option<String>, RpcError> {
     match method {
         Method::Ping => Ok(Some("{}".to_owned())),
-        Method::Discover => Ok(Some(discover(&handler.server_info()))),
         Method::ListTools => list_tools(params, &handler.tools(), &handler.server_info(), revision).map(Some),
-        Method::Initialize | Method::SetLevel | Method::CallTool => Ok(None),
+        Method::Initialize | Method::Discover | Method::SetLevel | Method::CallTool => Ok(None),
     }
 }
 
-/// Answers `initialize`: the revision from now on, and the result.
-pub(crate) fn initialize(params: &Params<'_>, info: &ServerInfo) -> Result<(Revision, String), RpcError> {
+/// The revision that `initialize` asks for, or the newest that it can have.
+pub(crate) fn introduced(params: &Params<'_>) -> Result<Revision, RpcError> {
     let Some(asked) = params.text("protocolVersion") else {
         return Err(RpcError::invalid_params("Invalid params: `protocolVersion` must be a date"));
     };
-    let revision = Revision::from_date(&asked)
+    Ok(Revision::from_date(&asked)
         .filter(|revision| !revision.is_stateless())
-        .unwrap_or(Revision::NEWEST_WITH_INITIALIZE);
+        .unwrap_or(Revision::NEWEST_WITH_INITIALIZE))
+}
+
+/// Answers `initialize`.
+pub(crate) fn initialize(revision: Revision, greeting: &Greeting, info: &ServerInfo) -> String {
     let mut result = format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{CAPABILITIES},"serverInfo":{}"#,
-        implementation(info)
+        r#"{{"protocolVersion":"{revision}","capabilities":{},"serverInfo":{}"#,
+        capabilities(greeting),
+        server(greeting, info)
     );
-    write_instructions(&mut result, info);
+    write_rest(&mut result, greeting, info);
     result.push('}');
-    Ok((revision, result))
+    result
 }
 
 /// Answers `server/discover`. Every front door speaks every revision.
-fn discover(info: &ServerInfo) -> String {
+pub(crate) fn discover(greeting: &Greeting, info: &ServerInfo) -> String {
     let versions = Revision::ALL.map(|revision| format!("\"{revision}\""));
     let mut result = format!(
-        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{CAPABILITIES}"#,
-        versions.join(",")
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}"#,
+        versions.join(","),
+        capabilities(greeting)
     );
-    write_instructions(&mut result, info);
-    result.push_str(&cache_hints(info));
+    write_rest(&mut result, greeting, info);
+    result.push_str(&cache_hints(&server(greeting, info)));
     result.push('}');
     result
+}
+
+fn capabilities(greeting: &Greeting) -> Cow<'_, str> {
+    let own = || Cow::Borrowed(CAPABILITIES);
+    greeting.capabilities.as_ref().map_or_else(own, |said| single_line(said.get()))
+}
+
+fn server<'a>(greeting: &'a Greeting, info: &ServerInfo) -> Cow<'a, str> {
+    let own = || Cow::Owned(implementation(info));
+    greeting.server_info.as_ref().map_or_else(own, |said| single_line(said.get()))
 }
 
 /// Answers `tools/list`, page by page.
@@ -124,7 +161,7 @@ fn list_tools(
         let _ = write!(result, r#","nextCursor":"{}""#, cursor_to(from + PAGE));
     }
     if revision.is_stateless() {
-        result.push_str(&cache_hints(info));
+        result.push_str(&cache_hints(&implementation(info)));
     }
     result.push('}');
     Ok(result)
@@ -151,19 +188,19 @@ fn implementation(info: &ServerInfo) -> String {
     json
 }
 
-fn write_instructions(result: &mut String, info: &ServerInfo) {
-    if let Some(instructions) = &info.instructions {
+fn write_rest(result: &mut String, greeting: &Greeting, info: &ServerInfo) {
+    if let Some(instructions) = greeting.instructions.as_ref().or(info.instructions.as_ref()) {
         let _ = write!(result, r#","instructions":{}"#, quoted(instructions));
+    }
+    for (name, value) in &greeting.extra {
+        let _ = write!(result, ",{}:{}", quoted(name), single_line(value.get()));
     }
 }
 
 /// What 2026-07-28 wants on every result that could be cached; ours is stale at once. The results of calls do
 /// not name the server: they are the handler's, word for word.
-fn cache_hints(info: &ServerInfo) -> String {
-    format!(
-        r#","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{}}}"#,
-        implementation(info)
-    )
+fn cache_hints(server: &str) -> String {
+    format!(r#","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{server}}}"#)
 }
 
 #[cfg(test)]

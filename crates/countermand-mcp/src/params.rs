@@ -93,8 +93,12 @@ impl<'a> Params<'a> {
         )))
     }
 
-    /// What `tools/call` is called with: the tool's name, its arguments, and all other members but `_meta`.
-    pub(crate) fn tool_call(&self) -> Result<ToolCall<'a>, RpcError> {
+    /// What a method is asked with. `tools/call`: the tool's name, its arguments, and all other members but `_meta`.
+    /// Any other: all members but that.
+    pub(crate) fn asked(&self, method: &str) -> Result<Asked<'a>, RpcError> {
+        if method != "tools/call" {
+            return Ok(Asked { tool: Cow::Borrowed(""), arguments: None, extra: self.all_but(&["_meta"]) });
+        }
         let Some(name) = self.text("name") else {
             return Err(RpcError::invalid_params("Invalid params: `name` must be the name of a tool"));
         };
@@ -102,17 +106,22 @@ impl<'a> Params<'a> {
         if arguments.is_some_and(|raw| !is_object(raw)) {
             return Err(RpcError::invalid_params("Invalid params: `arguments` must be an object"));
         }
-        let others = self.members.iter().flat_map(Members::iter);
-        let extra = others
-            .filter(|(member, _)| !matches!(*member, "name" | "arguments" | "_meta"))
+        Ok(Asked { tool: name, arguments, extra: self.all_but(&["name", "arguments", "_meta"]) })
+    }
+
+    fn all_but(&self, names: &[&str]) -> Vec<(String, Box<RawValue>)> {
+        let members = self.members.iter().flat_map(Members::iter);
+        members
+            .filter(|(member, _)| !names.contains(member))
             .map(|(member, raw)| (member.to_owned(), raw.to_owned()))
-            .collect();
-        Ok(ToolCall { name, arguments, extra })
+            .collect()
     }
 }
 
-pub(crate) struct ToolCall<'a> {
-    pub(crate) name: Cow<'a, str>,
+/// What a request asks for.
+pub(crate) struct Asked<'a> {
+    /// The tool's name; of another method empty.
+    pub(crate) tool: Cow<'a, str>,
     pub(crate) arguments: Option<&'a RawValue>,
     pub(crate) extra: Vec<(String, Box<RawValue>)>,
 }

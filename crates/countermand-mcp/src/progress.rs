@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) trait Sink: Send + Sync {
     /// Takes one notification, on one line, if there is room and `call` is still open. Says whether it did.
     fn offer(&self, call: &CallHandle, json: &str) -> bool;
+
+    /// Takes a message that nothing newer makes up for, if there is room and `call`, where there is one, is still open.
+    fn insist(&self, call: Option<&CallHandle>, json: &str) -> bool;
 }
 
 /// Sends progress of one call. A cheap clone.
@@ -63,6 +66,14 @@ impl Sink for Kept {
             self.0.lock().unwrap().push(json.to_owned());
             true
         })
+    }
+
+    fn insist(&self, call: Option<&CallHandle>, json: &str) -> bool {
+        let keep = || {
+            self.0.lock().unwrap().push(json.to_owned());
+            true
+        };
+        call.map_or_else(keep, |call| call.while_open(keep))
     }
 }
 

@@ -43,10 +43,10 @@ async fn a_session_is_opened_by_initialize_and_named_in_each_of_its_calls() {
         assert!(reply.body.contains(&format!(r#""protocolVersion":"{date}""#)), "{}", reply.body);
         let session = Session::open(server.address, date).await;
         let (call, mut peer) = called(&mut server, &session, "1").await;
-        assert_eq!(call.revision, revision);
-        let name = call.session.clone().expect("a session's name");
+        assert_eq!(call.client.revision, revision);
+        let name = call.client.session.clone().expect("a session's name");
         assert_ne!(name, session.id, "the id is its client's secret");
-        assert_eq!(call.principal, format!("session:{name}"));
+        assert_eq!(call.client.principal, format!("session:{name}"));
         is_answered(call, &mut peer).await;
     }
     let reply = ask(&server, &Session::initialize("1999-01-01")).await;
@@ -62,7 +62,10 @@ async fn every_revision_is_served_at_one_address_at_once() {
     new.send(&Post::call("held")).await;
     let modern = server.held().await;
     new.until("\r\n\r\n").await;
-    assert_eq!((modern.revision, modern.principal.as_str()), (Revision::V2026_07_28, "anonymous"));
+    assert_eq!(
+        (modern.client.revision, modern.client.principal.as_str()),
+        (Revision::V2026_07_28, "anonymous")
+    );
     drop(new);
     assert_eq!(modern.cancelled().await, Cause::ClientDisconnected);
     assert_eq!(legacy.handle.cause(), None, "the same id, another client");

@@ -15,9 +15,15 @@ async fn both_eras_are_served_at_once_each_in_its_own_shape() {
     bed.write(&request("2", "tools/call", &format!(r#"{{"name":"held","arguments":{{"a": 1.0}},{META}}}"#)))
         .await;
     let new = bed.next_held().await;
-    assert_eq!((old.call.revision, new.call.revision), (Revision::V2025_11_25, Revision::V2026_07_28));
+    assert_eq!(
+        (old.call.client.revision, new.call.client.revision),
+        (Revision::V2025_11_25, Revision::V2026_07_28)
+    );
     assert_eq!(new.call.arguments.as_ref().unwrap().get(), r#"{"a": 1.0}"#);
-    assert_eq!((new.call.principal.as_str(), new.call.transport), ("tester", TransportKind::Stdio));
+    assert_eq!(
+        (new.call.client.principal.as_str(), new.call.client.transport),
+        ("tester", TransportKind::Stdio)
+    );
     old.answer("old").await;
     assert_eq!(bed.read().await["result"].get("resultType"), None);
     new.answer("new").await;

@@ -64,9 +64,9 @@ fn new_row(gateway: &Gateway, tool: &ServedTool, call: &Call, arguments: &Map<St
     let new = NewRow {
         id: OperationId(uuid::Uuid::now_v7()),
         call: CallId(call.handle.id()),
-        session: call.session.clone(),
+        session: call.client.session.clone(),
         request_id: Some(call.request_id.get().to_owned()),
-        principal: Principal(call.principal.clone()),
+        principal: Principal(call.client.principal.clone()),
         tool: tool.config.name.clone(),
         args_hash: countermand::core::row::hash_json(&Value::Object(arguments.clone())),
         inputs: inputs_of(&tool.config.definition, &tool.kept(arguments)),

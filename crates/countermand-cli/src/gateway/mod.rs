@@ -49,7 +49,7 @@ impl ServedTool {
     /// What it means for a call that its client has left. In a session a broken connection is no cancel by itself, and
     /// the client may come back; on stdio and where requests stand alone it cannot.
     fn on_disconnect(&self, call: &Call) -> OnDisconnect {
-        let in_session = call.transport == TransportKind::Http && !call.revision.is_stateless();
+        let in_session = call.client.transport == TransportKind::Http && !call.client.revision.is_stateless();
         let default = if in_session { OnDisconnect::Grace(SESSION_GRACE) } else { OnDisconnect::Cancel };
         self.config.on_disconnect.unwrap_or(default)
     }

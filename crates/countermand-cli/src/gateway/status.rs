@@ -103,7 +103,7 @@ struct Found {
 }
 
 async fn rows(gateway: &Gateway, call: &Call, operation: Option<&Value>) -> Result<Found, Refused> {
-    let principal = Principal(call.principal.clone());
+    let principal = Principal(call.client.principal.clone());
     let Some(operation) = operation.filter(|value| !value.is_null()) else {
         return what_matters(gateway, principal).await.map_err(Refused::Ledger);
     };

@@ -19,6 +19,8 @@ use tokio::sync::Notify;
 
 /// Notifications that wait for a client to read, or to come back. Beyond, the oldest makes room.
 const NOTIFICATIONS: usize = 32;
+/// Questions and other messages that wait likewise.
+const MESSAGES: usize = 256;
 
 /// The client has gone: there is nobody to answer, and the connection or stream is broken off.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +52,8 @@ struct State {
     events: VecDeque<Event>,
     /// How many events there have been; the first one is number 1.
     count: u64,
+    /// The last event that was read.
+    read_to: u64,
     end: Option<End>,
     reader: Option<Reader>,
     readers: u64,
@@ -58,6 +62,8 @@ struct State {
 struct Event {
     number: u64,
     json: Arc<str>,
+    /// Whether newer ones make up for it.
+    passing: bool,
 }
 
 /// Who reads the response now.
@@ -83,8 +89,20 @@ impl State {
     }
 
     fn push(&mut self, json: Arc<str>) {
+        self.put(json, false);
+    }
+
+    fn put(&mut self, json: Arc<str>, passing: bool) {
         self.count += 1;
-        self.events.push_back(Event { number: self.count, json });
+        self.events.push_back(Event { number: self.count, json, passing });
+    }
+
+    /// Makes room for one more event of its kind: the oldest one goes.
+    fn make_room(&mut self, passing: bool, most: usize) {
+        if self.events.iter().filter(|event| event.passing == passing).count() >= most {
+            let oldest = self.events.iter().position(|event| event.passing == passing);
+            oldest.map(|oldest| self.events.remove(oldest));
+        }
     }
 
     fn next_after(&self, position: u64) -> Option<&Event> {
@@ -128,6 +146,11 @@ impl Outlet {
     pub(super) fn has_more_after(&self, position: u64) -> bool {
         let state = self.lock();
         state.end.is_none() || state.next_after(position).is_some()
+    }
+
+    /// The number of the last event that anybody has read.
+    pub(super) fn read_to(&self) -> u64 {
+        self.lock().read_to
     }
 
     /// Whether somebody reads it now.
@@ -270,12 +293,27 @@ impl Sink for Outlet {
         let heard = self.keeping.is_some() || state.reader.is_some();
         let sent = heard
             && call.while_open(|| {
-                if state.events.len() >= NOTIFICATIONS {
-                    state.events.pop_front();
-                }
-                state.push(json.into());
+                state.make_room(true, NOTIFICATIONS);
+                state.put(json.into(), true);
                 true
             });
+        wake(state);
+        sent
+    }
+
+    fn insist(&self, call: Option<&CallHandle>, json: &str) -> bool {
+        let mut state = self.lock();
+        let heard = state.end.is_none() && (self.keeping.is_some() || state.reader.is_some());
+        let mut put = || {
+            state.make_room(false, MESSAGES);
+            state.push(json.into());
+            true
+        };
+        let sent = heard
+            && match call {
+                Some(call) => call.while_open(put),
+                None => put(),
+            };
         wake(state);
         sent
     }
@@ -356,6 +394,7 @@ impl CallBody {
         if let Some(event) = state.next_after(self.position) {
             self.position = event.number;
             let bytes = outlet.framed(event, self.shape);
+            state.read_to = state.read_to.max(self.position);
             if outlet.keeping.is_none() {
                 state.events.retain(|event| event.number > self.position);
             }

@@ -5,9 +5,10 @@ use super::body::{Body, CallBody, Gone, Head, Outlet};
 use super::exchange::{Exchange, status_of};
 use super::guard::Shape;
 use crate::calls::Admission;
-use crate::params::ToolCall;
+use crate::client::Asks;
+use crate::params::Asked as Params;
 use crate::{
-    Answer, Call, Delivery, Handler, Level, Log, Presence, Progress, RpcError, TransportKind, handler,
+    Answer, Backchannel, Call, Client, Delivery, Handler, Level, Log, Presence, Progress, RpcError, handler,
 };
 use countermand_core::Cause;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -27,28 +28,32 @@ pub(super) struct Asked {
 
 /// Who calls, and what goes for all calls of that client.
 pub(super) struct Caller {
-    pub(super) principal: String,
-    pub(super) session: Option<String>,
+    pub(super) client: Client,
     pub(super) level: Option<Level>,
     pub(super) presence: Presence,
+    /// Where its answers to our questions arrive, if it can be asked any.
+    pub(super) asks: Option<Arc<Asks>>,
 }
 
 impl Asked {
     /// Lets a call in that stands alone.
     pub(super) fn alone<H: Handler>(exchange: &Exchange<'_, H>) -> Result<Self, RpcError> {
         let door = exchange.door;
-        let tool = exchange.params.tool_call()?;
-        door.annotations.check(door.handler.tools(), &tool.name, tool.arguments, exchange.headers)?;
+        let params = exchange.params.asked(&exchange.request.method)?;
+        if !params.tool.is_empty() {
+            door.annotations.check(door.handler.tools(), &params.tool, params.arguments, exchange.headers)?;
+        }
         let level = exchange.params.log_level()?;
-        let principal = door.options.principal.clone();
-        let admission = door.calls.admit(&principal)?;
-        let caller = Caller { principal, session: None, level, presence: Presence::constant() };
-        Ok(Self::of(exchange, tool, admission, Outlet::new(exchange.shape), caller))
+        let client = door.alone(exchange.revision);
+        let admission = door.calls.admit(&client.principal)?;
+        // It is asked by results that require input.
+        let caller = Caller { client, level, presence: Presence::constant(), asks: None };
+        Ok(Self::of(exchange, params, admission, Outlet::new(exchange.shape), caller))
     }
 
     pub(super) fn of<H: Handler>(
         exchange: &Exchange<'_, H>,
-        tool: ToolCall<'_>,
+        asked: Params<'_>,
         admission: Admission,
         (outlet, body): (Arc<Outlet>, CallBody),
         caller: Caller,
@@ -59,19 +64,19 @@ impl Asked {
         let sink = || (exchange.shape == Shape::Events).then(|| Arc::clone(&outlet) as _);
         let progress = params.progress_token().zip(sink());
         let log = caller.level.zip(sink());
+        let back = sink().map(|sink| Backchannel::of_call(handle.clone(), sink, caller.asks));
         let call = Call {
-            tool: tool.name.into_owned(),
-            arguments: tool.arguments.map(ToOwned::to_owned),
+            method: request.method.clone().into_owned(),
+            tool: asked.tool.into_owned(),
+            arguments: asked.arguments.map(ToOwned::to_owned),
             meta: params.meta().map(ToOwned::to_owned),
-            extra: tool.extra,
+            extra: asked.extra,
             progress: progress.map(|(token, sink)| Progress::new(handle.clone(), token, sink)),
             log: log.map(|(level, sink)| Log::new(handle.clone(), level, sink)),
             presence: caller.presence,
-            principal: caller.principal,
-            session: caller.session,
+            back: back.unwrap_or_else(Backchannel::nowhere),
+            client: caller.client,
             request_id: request.id.to_owned(),
-            revision: exchange.revision,
-            transport: TransportKind::Http,
             handle,
         };
         Self { call, admission, outlet, body }
@@ -179,7 +184,7 @@ async fn supervise<H: Handler>(
     reader: Reader,
     keep_alive: Duration,
 ) {
-    let (id, revision) = (call.request_id.clone(), call.revision);
+    let (id, revision) = (call.request_id.clone(), call.client.revision);
     let mut work = std::pin::pin!(handler::run(handler, call));
     let mut ticks = ticks(keep_alive);
     let mut there = true;

@@ -5,7 +5,7 @@ use super::call::{Asked, headed};
 use super::guard::{self, Shape};
 use super::{Door, headers, session};
 use crate::message::{self, Message, Request};
-use crate::methods::{self, Method};
+use crate::methods::{self, Method, Served};
 use crate::params::Params;
 use crate::{Handler, Revision, RpcError};
 use bytes::{Bytes, BytesMut};
@@ -116,7 +116,7 @@ async fn respond<H: Handler>(
         Message::Request(request) => Params::of(request.params).map_err(Refusal::of(Some(request.id)))?,
         // Malformed ones mean nothing, and are answered by nobody.
         Message::Notification { params, .. } => Params::of(*params).unwrap_or_default(),
-        Message::Response => Params::default(),
+        Message::Response { .. } => Params::default(),
     };
     match (session, message) {
         (Some(session), message) if !headers::stands_alone(headers, &params) => {
@@ -124,7 +124,8 @@ async fn respond<H: Handler>(
         }
         (_, Message::Request(request)) => {
             if request.method == "initialize" && !headers::stands_alone(headers, &params) {
-                return session::open(door, &request, &params).map_err(Refusal::of(Some(request.id)));
+                let opened = session::open(door, &request, &params, &closed).await;
+                return opened.map_err(Refusal::of(Some(request.id)));
             }
             alone(door, closed, headers, &request, &params, shape).await
         }
@@ -134,8 +135,8 @@ async fn respond<H: Handler>(
             let why = "Invalid request: a notification belongs to a session; its Mcp-Session-Id is missing";
             Err(Refusal::Rpc(None, RpcError::invalid_request(why)))
         }
-        (_, Message::Response) => {
-            let why = "Invalid request: this server asks nothing, so nothing can be answered";
+        (_, Message::Response { .. }) => {
+            let why = "Invalid request: an answer belongs to a session; its Mcp-Session-Id is missing";
             Err(Refusal::Rpc(None, RpcError::invalid_request(why)))
         }
     }
@@ -153,10 +154,19 @@ async fn alone<H: Handler>(
     let refuse = Refusal::of(Some(request.id));
     let revision = headers::check(headers, request, params).map_err(&refuse)?;
     let exchange = Exchange { door, headers, request, params, revision, shape };
-    let method = Method::find(&request.method, revision).map_err(&refuse)?;
-    if let Some(result) =
-        methods::answer_at_once(method, params, &*door.handler, revision).map_err(&refuse)?
-    {
+    let result = match Served::find(&request.method, revision, &*door.handler).map_err(&refuse)? {
+        Served::ByHandler => None,
+        Served::Here(Method::Discover) => {
+            let client = door.alone(revision);
+            let greeting = closed.run_until_cancelled(door.handler.greet(&client)).await;
+            let greeting = greeting.ok_or(Refusal::Gone)?.map_err(&refuse)?;
+            Some(methods::discover(&greeting, &door.handler.server_info()))
+        }
+        Served::Here(method) => {
+            methods::answer_at_once(method, params, &*door.handler, revision).map_err(&refuse)?
+        }
+    };
+    if let Some(result) = result {
         return Ok(answered(request.id, &result));
     }
     if closed.is_cancelled() {

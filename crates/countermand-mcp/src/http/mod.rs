@@ -15,7 +15,7 @@ mod watched;
 
 pub use options::HttpOptions;
 
-use crate::{Calls, Handler, WireError, platform};
+use crate::{Backchannel, Calls, Client, Handler, Revision, TransportKind, WireError, platform};
 use annotations::Annotations;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
@@ -59,6 +59,22 @@ struct Door<H> {
     tasks: TaskTracker,
     /// No more is accepted.
     stop: CancellationToken,
+}
+
+impl<H> Door<H> {
+    /// The client of a request that stands alone.
+    fn alone(&self, revision: Revision) -> Client {
+        Client {
+            id: None,
+            principal: self.options.principal.clone(),
+            session: None,
+            revision,
+            transport: TransportKind::Http,
+            introduction: None,
+            back: Backchannel::nowhere(),
+            gone: CancellationToken::new(),
+        }
+    }
 }
 
 impl HttpServer {

@@ -134,6 +134,7 @@ pub async fn serve_stdio<H: Handler>(
     let tasks = connection.tasks.clone();
     let _bounded = tokio::time::timeout(options.drain, tasks.wait()).await;
     let unfinished = tasks.len();
+    connection.end();
     drop(connection);
     let flushed = async {
         replies.send_all(outbox).await;

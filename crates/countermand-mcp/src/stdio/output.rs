@@ -96,4 +96,9 @@ impl progress::Sink for Sink {
             true
         })
     }
+
+    fn insist(&self, call: Option<&CallHandle>, json: &str) -> bool {
+        let Some(call) = call else { return self.0.try_send(json.to_owned()).is_ok() };
+        self.offer(call, json)
+    }
 }

@@ -6,8 +6,8 @@ pub(crate) mod client;
 
 use countermand_core::Cause;
 use countermand_mcp::{
-    Answer, Call, CallHandle, Calls, Delivery, Handler, HttpOptions, HttpServer, Limits, Log, Move, Presence,
-    Progress, Revision, RpcError, ServerInfo, WireError,
+    Answer, Call, CallHandle, Calls, Client, Delivery, Greeting, Handler, HttpOptions, HttpServer, Limits,
+    Log, Move, Presence, Progress, Revision, RpcError, ServerInfo, WireError,
 };
 use serde_json::value::RawValue;
 use std::future::Future;
@@ -39,9 +39,7 @@ pub(crate) struct Held {
     pub(crate) arguments: Option<Box<RawValue>>,
     pub(crate) log: Option<Log>,
     pub(crate) presence: Presence,
-    pub(crate) principal: String,
-    pub(crate) session: Option<String>,
-    pub(crate) revision: Revision,
+    pub(crate) client: Client,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -68,6 +66,7 @@ impl Held {
 /// The tools `held` (answered by the test), `quick` (at once), and `picky` (fails at once for want of a capability).
 struct Bench {
     held: mpsc::UnboundedSender<Held>,
+    heard: mpsc::UnboundedSender<String>,
     tools: Vec<Arc<RawValue>>,
 }
 
@@ -84,25 +83,53 @@ impl Handler for Bench {
         match call.tool.as_str() {
             "held" => {
                 let (answer, answered) = oneshot::channel();
-                let Call { handle, progress, arguments, log, presence, principal, session, revision, .. } =
-                    call;
-                let _unwatched = self.held.send(Held {
-                    handle,
-                    progress,
-                    arguments,
-                    log,
-                    presence,
-                    principal,
-                    session,
-                    revision,
-                    answer,
-                });
+                let Call { handle, progress, arguments, log, presence, client, .. } = call;
+                let held = Held { handle, progress, arguments, log, presence, client, answer };
+                let _unwatched = self.held.send(held);
                 answered.await.unwrap_or_else(|_| Answer::error(RpcError::new(1, "the test has dropped it")))
             }
             "quick" => Answer::result(raw(r#"{"content":[],"isError":false}"#)),
             "picky" => Answer::error(RpcError::new(RpcError::MISSING_CAPABILITY, "needs sampling")),
             other => Answer::error(RpcError::invalid_params(format!("Unknown tool: {other}"))),
         }
+    }
+
+    async fn greet(&self, client: &Client) -> Result<Greeting, RpcError> {
+        let introduction = client.introduction.as_ref().map_or("", |params| params.get());
+        if introduction.contains("\"unwelcome\"") {
+            return Err(RpcError::invalid_params("not you"));
+        }
+        let mut greeting = Greeting::default();
+        if introduction.contains("\"proxied\"") {
+            tokio::task::yield_now().await;
+            greeting.server_info = Some(raw(r#"{"name":"behind","version":"7","icons":[ ]}"#));
+            greeting.capabilities = Some(raw(r#"{"tools":{"listChanged":true},"x":1.0}"#));
+            greeting.extra = vec![("_meta".to_owned(), raw(r#"{"a":1.0}"#))];
+        }
+        Ok(greeting)
+    }
+
+    fn serves(&self, method: &str, _: Revision) -> bool {
+        matches!(method, "prompts/get" | "resources/read")
+    }
+
+    /// `prompts/get` asks the client, says something beside, and answers with what it was told; anything else is echoed.
+    async fn request(&self, call: Call) -> Answer {
+        let members: Vec<String> =
+            call.extra.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        if call.method != "prompts/get" {
+            return Answer::result(raw(&format!(r#"{{"method":"{}",{}}}"#, call.method, members.join(","))));
+        }
+        call.client.back.notify("notifications/prompts/list_changed", None);
+        match call.back.ask("elicitation/create", Some(&raw(r#"{"message":"?","x":1.0}"#))).await {
+            Ok(told) => Answer::result(raw(&format!(r#"{{"told":{told}}}"#))),
+            Err(error) => Answer::error(error),
+        }
+    }
+
+    fn notified(&self, client: &Client, method: &str, params: Option<&RawValue>) {
+        let params = params.map_or("", RawValue::get);
+        let _unheard = self.heard.send(format!("{} {method} {params}", client.id.is_some()));
     }
 }
 
@@ -114,6 +141,7 @@ pub(crate) struct Server {
     pub(crate) tasks: TaskTracker,
     serving: JoinHandle<Result<(), WireError>>,
     held: mpsc::UnboundedReceiver<Held>,
+    heard: mpsc::UnboundedReceiver<String>,
 }
 
 impl Server {
@@ -123,6 +151,7 @@ impl Server {
 
     pub(crate) async fn limited(options: HttpOptions, limits: Limits) -> Self {
         let (sender, held) = mpsc::unbounded_channel();
+        let (told, heard) = mpsc::unbounded_channel();
         let plain = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
         let mirrored = r#"{"name":"mirrored","inputSchema":{"type":"object","properties":{
             "region":{"type":"string","x-mcp-header":"Region"}}}}"#;
@@ -131,9 +160,14 @@ impl Server {
         let server = HttpServer::bind("127.0.0.1:0".parse().unwrap(), options).await.unwrap();
         let (address, calls) = (server.local_addr(), Calls::new(limits));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let handler = Arc::new(Bench { held: sender, tools });
+        let handler = Arc::new(Bench { held: sender, heard: told, tools });
         let serving = tasks.spawn(server.serve(handler, Arc::clone(&calls), stop.clone()));
-        Self { address, calls, stop, tasks, serving, held }
+        Self { address, calls, stop, tasks, serving, held, heard }
+    }
+
+    /// The next notification that the handler hears, and whether it knows of whom.
+    pub(crate) async fn heard(&mut self) -> String {
+        soon("a notification", self.heard.recv()).await.unwrap()
     }
 
     /// The next call that reaches the handler.

@@ -4,8 +4,8 @@
 
 use countermand_core::Cause;
 use countermand_mcp::{
-    Answer, Call, Calls, Delivery, End, Handler, Limits, RpcError, ServerInfo, StdioOptions, WireError,
-    serve_stdio,
+    Answer, Call, Calls, Client, Delivery, End, Greeting, Handler, Limits, Revision, RpcError, ServerInfo,
+    StdioOptions, WireError, serve_stdio,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -49,6 +49,11 @@ impl Held {
     }
 }
 
+/// JSON as it stands.
+pub(crate) fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap()
+}
+
 /// A tool's result, with line breaks in it as a pretty printer makes them.
 fn result(text: &str) -> Box<RawValue> {
     RawValue::from_string(format!("{{\n  \"content\": [\r\n{{\"type\":\"text\",\"text\":\"{text}\"}}]\n}}"))
@@ -56,7 +61,10 @@ fn result(text: &str) -> Box<RawValue> {
 }
 
 /// The tools `held` (answered by the test), `quick` (at once), `big` (with that many bytes) and `broken` (panics).
-struct Bench(mpsc::UnboundedSender<Held>);
+struct Bench {
+    held: mpsc::UnboundedSender<Held>,
+    heard: mpsc::UnboundedSender<String>,
+}
 
 impl Handler for Bench {
     fn server_info(&self) -> ServerInfo {
@@ -72,7 +80,7 @@ impl Handler for Bench {
         match call.tool.as_str() {
             "held" => {
                 let (answer, answered) = oneshot::channel();
-                let _ = self.0.send(Held { call: Arc::new(call), answer });
+                let _ = self.held.send(Held { call: Arc::new(call), answer });
                 answered.await.unwrap_or_else(|_| Answer::result(result("dropped")))
             }
             "quick" => Answer::result(result("quick")),
@@ -80,6 +88,44 @@ impl Handler for Bench {
             "broken" => panic!("a tool that panics, as the test wants it"),
             _ => Answer::error(RpcError::invalid_params("no such tool")),
         }
+    }
+
+    async fn greet(&self, client: &Client) -> Result<Greeting, RpcError> {
+        let introduction = client.introduction.as_ref().map_or("", |params| params.get());
+        if introduction.contains("\"unwelcome\"") {
+            return Err(RpcError::invalid_params("not you"));
+        }
+        let mut greeting = Greeting::default();
+        if introduction.contains("\"proxied\"") {
+            tokio::task::yield_now().await;
+            greeting.server_info = Some(raw(r#"{"name":"behind","version":"7","icons":[ ]}"#));
+            greeting.capabilities = Some(raw(r#"{"tools":{"listChanged":true},"x":1.0}"#));
+            greeting.extra = vec![("_meta".to_owned(), raw(r#"{"a":1.0}"#))];
+        }
+        Ok(greeting)
+    }
+
+    fn serves(&self, method: &str, _: Revision) -> bool {
+        matches!(method, "prompts/get" | "resources/read")
+    }
+
+    /// `prompts/get` asks the client, says something beside, and answers with what it was told; anything else is echoed.
+    async fn request(&self, call: Call) -> Answer {
+        let members: Vec<String> =
+            call.extra.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        if call.method != "prompts/get" {
+            return Answer::result(raw(&format!(r#"{{"method":"{}",{}}}"#, call.method, members.join(","))));
+        }
+        call.client.back.notify("notifications/prompts/list_changed", None);
+        match call.back.ask("elicitation/create", Some(&raw(r#"{"message":"?","x":1.0}"#))).await {
+            Ok(told) => Answer::result(raw(&format!(r#"{{"told":{told}}}"#))),
+            Err(error) => Answer::error(error),
+        }
+    }
+
+    fn notified(&self, client: &Client, method: &str, params: Option<&RawValue>) {
+        let params = params.map_or("", RawValue::get);
+        let _unheard = self.heard.send(format!("{} {method} {params}", client.id.is_some()));
     }
 }
 
@@ -90,6 +136,7 @@ pub(crate) struct Bed {
     pub(crate) input: Option<DuplexStream>,
     pub(crate) output: BufReader<DuplexStream>,
     held: mpsc::UnboundedReceiver<Held>,
+    heard: mpsc::UnboundedReceiver<String>,
     served: tokio::task::JoinHandle<Result<End, WireError>>,
 }
 
@@ -115,12 +162,13 @@ impl Bed {
         let (input, server_input) = tokio::io::duplex(1024 * 1024);
         let (server_output, output) = tokio::io::duplex(setup.pipe);
         let (sender, held) = mpsc::unbounded_channel();
+        let (told, heard) = mpsc::unbounded_channel();
         let (calls, stop) = (Calls::new(setup.limits), CancellationToken::new());
         let options = StdioOptions { principal: "tester".to_owned(), drain: setup.drain };
-        let handler = Arc::new(Bench(sender));
+        let handler = Arc::new(Bench { held: sender, heard: told });
         let serving = serve_stdio(handler, calls.clone(), server_input, server_output, stop.clone(), options);
         let served = TaskTracker::new().spawn(serving);
-        Self { calls, stop, input: Some(input), output: BufReader::new(output), held, served }
+        Self { calls, stop, input: Some(input), output: BufReader::new(output), held, heard, served }
     }
 
     /// A connection that is initialized with 2025-11-25.
@@ -148,6 +196,11 @@ impl Bed {
         self.next_held().await
     }
 
+    /// The next notification that the handler hears, and whether it knows of whom.
+    pub(crate) async fn heard(&mut self) -> String {
+        soon("a notification", self.heard.recv()).await.unwrap()
+    }
+
     pub(crate) async fn next_held(&mut self) -> Held {
         soon("a call", self.held.recv()).await.expect("the handler is there")
     }
@@ -157,9 +210,25 @@ impl Bed {
     }
 
     pub(crate) async fn read_or_end(&mut self) -> Option<Value> {
+        let line = self.line().await;
+        (!line.is_empty()).then(|| serde_json::from_str(&line).expect("one message a line"))
+    }
+
+    /// The next message as it is written.
+    pub(crate) async fn read_line(&mut self) -> String {
+        self.line().await.trim_end().to_owned()
+    }
+
+    async fn line(&mut self) -> String {
         let mut line = String::new();
-        let length = soon("a message", self.output.read_line(&mut line)).await.unwrap();
-        (length > 0).then(|| serde_json::from_str(&line).expect("one message a line"))
+        soon("a message", self.output.read_line(&mut line)).await.unwrap();
+        line
+    }
+
+    /// The client goes, and nothing of it is left.
+    pub(crate) async fn close_and_end(mut self) {
+        self.input = None;
+        assert_eq!(self.end().await.unfinished, 0);
     }
 
     /// What is said before a ping is answered that is sent now.

@@ -34,19 +34,19 @@ impl InSession {
     ) -> Result<Self, RpcError> {
         let id =
             Id::of(exchange.request.id).ok_or_else(|| RpcError::invalid_request("Invalid request: no id"))?;
-        let principal = format!("session:{}", session.name);
+        let client = session.client();
         // Before it has a place: a call that is none takes none.
-        let tool = exchange.params.tool_call()?;
-        let admission = session.in_flight.admit(&exchange.door.calls, &principal, &id)?;
+        let params = exchange.params.asked(&exchange.request.method)?;
+        let admission = session.in_flight.admit(&exchange.door.calls, &client.principal, &id)?;
         let (stream, outlet, body) = session.keep(exchange.shape);
         let caller = Caller {
-            principal,
-            session: Some(session.name.clone()),
+            client,
             level: session.level(),
             presence: outlet.presence(),
+            asks: Some(Arc::clone(&session.asks)),
         };
         let place = Place { session: Arc::clone(session), id, stream, _busy: session.busy() };
-        Ok(Self { asked: Asked::of(exchange, tool, admission, (outlet, body), caller), place })
+        Ok(Self { asked: Asked::of(exchange, params, admission, (outlet, body), caller), place })
     }
 
     /// Starts it, and begins its response.
@@ -87,7 +87,7 @@ async fn supervise<H: Handler>(
     outlet: Arc<Outlet>,
     place: Place,
 ) {
-    let (raw, revision, handle) = (call.request_id.clone(), call.revision, call.handle.clone());
+    let (raw, revision, handle) = (call.request_id.clone(), call.client.revision, call.handle.clone());
     let mut work = std::pin::pin!(handler::run(handler, call));
     let answer = tokio::select! {
         biased;

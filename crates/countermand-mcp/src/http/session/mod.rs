@@ -12,8 +12,10 @@ pub(super) use requests::{delete, get, open, post};
 use super::body::{CallBody, Keeping, Outlet};
 use super::guard::Shape;
 use crate::calls::{Attendance, InFlight};
-use crate::{Level, Revision, RpcError};
+use crate::client::Asks;
+use crate::{Backchannel, Client, Level, Revision, RpcError, TransportKind};
 use countermand_core::Cause;
+use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +29,8 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 const KEPT: usize = 64;
 /// Bytes of ended responses that a session keeps; the newest one is kept whatever its size.
 const KEPT_BYTES: usize = 1024 * 1024;
+/// The stream of what is said beside requests.
+const STANDING: u64 = 0;
 /// How often sessions are looked after.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -48,6 +52,13 @@ pub(super) struct Session {
     pub(super) name: String,
     pub(super) revision: Revision,
     pub(super) in_flight: InFlight,
+    /// What its client is asked.
+    pub(super) asks: Arc<Asks>,
+    /// What is said beside its client's requests: kept until a stream is there to read it.
+    standing: Arc<Outlet>,
+    /// Names its client in this process.
+    client: Uuid,
+    introduction: Arc<RawValue>,
     /// Trips at its end.
     ended: CancellationToken,
     state: Mutex<State>,
@@ -74,19 +85,24 @@ impl Sessions {
         Self { table: Mutex::default(), most, idle, silent_after }
     }
 
-    /// A new session.
-    fn open(&self, revision: Revision) -> Result<Arc<Session>, RpcError> {
+    /// A new session of a client that has introduced itself with these params.
+    fn open(&self, revision: Revision, introduction: &RawValue) -> Result<Arc<Session>, RpcError> {
         let mut table = self.lock();
         if table.len() >= self.most {
             let why =
                 format!("Too many sessions (limit {}); end some, or wait for them to expire", self.most);
             return Err(RpcError::new(RpcError::TOO_MANY_CALLS, why));
         }
+        let keeping = Keeping { stream: STANDING, primed: false, attendance: Attendance::new() };
         let session = Arc::new(Session {
             id: Uuid::new_v4().to_string(),
             name: Uuid::now_v7().to_string(),
             revision,
             in_flight: InFlight::default(),
+            asks: Arc::default(),
+            standing: Outlet::kept(Shape::Events, keeping).0,
+            client: Uuid::now_v7(),
+            introduction: Arc::from(introduction.to_owned()),
             ended: CancellationToken::new(),
             state: Mutex::new(State {
                 last_seen: Instant::now(),
@@ -160,12 +176,27 @@ impl Session {
 
     fn end(&self) {
         self.ended.cancel();
+        self.asks.close();
         self.in_flight.leave(Cause::SessionEnded);
+    }
+
+    /// Its client, as handlers see it.
+    pub(super) fn client(&self) -> Client {
+        Client {
+            id: Some(self.client),
+            principal: format!("session:{}", self.name),
+            session: Some(self.name.clone()),
+            revision: self.revision,
+            transport: TransportKind::Http,
+            introduction: Some(Arc::clone(&self.introduction)),
+            back: Backchannel::beside(Arc::clone(&self.standing) as _, Arc::clone(&self.asks)),
+            gone: self.ended.clone(),
+        }
     }
 
     fn is_idle_for(&self, idle: Duration) -> bool {
         let state = self.lock();
-        let read = || state.streams.values().any(|kept| kept.outlet.is_read());
+        let read = || self.standing.is_read() || state.streams.values().any(|kept| kept.outlet.is_read());
         state.busy == 0 && state.last_seen.elapsed() >= idle && !read()
     }
 
@@ -225,6 +256,9 @@ impl Session {
     }
 
     fn stream(&self, number: u64) -> Option<Arc<Outlet>> {
+        if number == STANDING {
+            return Some(Arc::clone(&self.standing));
+        }
         self.lock().streams.get(&number).map(|kept| Arc::clone(&kept.outlet))
     }
 

@@ -1,16 +1,15 @@
 //! The HTTP requests of sessions: POST, GET and DELETE.
 
 use super::call::{InSession, attend};
-use super::{Busy, Session, Sessions};
-use crate::calls::Attendance;
+use super::{Busy, STANDING, Session, Sessions};
 use crate::http::Door;
-use crate::http::body::{Body, Keeping, Outlet};
+use crate::http::body::{Body, Outlet};
 use crate::http::call::{Reader, headed};
 use crate::http::exchange::{Exchange, Refusal, accepted, answered};
 use crate::http::guard::{self, Shape};
 use crate::http::headers::{self, SESSION};
 use crate::message::{Message, Request};
-use crate::methods::{self, Method};
+use crate::methods::{self, Method, Served};
 use crate::params::{self, Params};
 use crate::{Handler, Revision, RpcError};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -20,14 +19,26 @@ use tokio_util::sync::CancellationToken;
 
 const LAST_EVENT_ID: &str = "Last-Event-ID";
 
-/// Answers `initialize`: a session begins.
-pub(crate) fn open<H: Handler>(
+/// Answers `initialize`: a session begins, unless the handler refuses its client, or that goes first.
+pub(crate) async fn open<H: Handler>(
     door: &Door<H>,
     request: &Request<'_>,
     params: &Params<'_>,
+    closed: &CancellationToken,
 ) -> Result<Response<Body>, RpcError> {
-    let (revision, result) = methods::initialize(params, &door.handler.server_info())?;
-    let session = door.sessions.open(revision)?;
+    let revision = methods::introduced(params)?;
+    let session = door.sessions.open(revision, request.params.unwrap_or(RawValue::NULL))?;
+    let _busy = session.busy();
+    let client = session.client();
+    let greeting = match closed.run_until_cancelled(door.handler.greet(&client)).await {
+        Some(Ok(greeting)) => greeting,
+        refused => {
+            door.sessions.end(&session);
+            let gone = || RpcError::invalid_request("Invalid request: its client has gone");
+            return Err(refused.and_then(Result::err).unwrap_or_else(gone));
+        }
+    };
+    let result = methods::initialize(revision, &greeting, &door.handler.server_info());
     tracing::debug!(session = session.name, %revision, "a session has begun");
     let mut response = answered(request.id, &result);
     if let Ok(id) = HeaderValue::from_str(&session.id) {
@@ -75,31 +86,39 @@ pub(crate) async fn post<H: Handler>(
     let request = match message {
         Message::Request(request) => request,
         Message::Notification { method, params } => {
-            // A cancel that is malformed means nothing.
-            if method == "notifications/cancelled"
-                && let Some((id, reason)) = params::cancelled(params)
-            {
-                session.in_flight.cancel(&id, reason);
+            if method == "notifications/cancelled" {
+                // One that is malformed means nothing.
+                if let Some((id, reason)) = params::cancelled(params) {
+                    session.in_flight.cancel(&id, reason);
+                }
+            } else {
+                door.handler.notified(&session.client(), &method, params);
             }
             return Ok(accepted());
         }
-        // We ask nothing, so it answers nothing.
-        Message::Response => return Ok(accepted()),
+        Message::Response { id, result } => {
+            session.asks.answered(id, result.map(ToOwned::to_owned));
+            return Ok(accepted());
+        }
     };
     let refuse = |error| Refusal::Answered(request.id.to_owned(), error);
     let params = Params::of(request.params).map_err(refuse)?;
     let revision = session.revision;
     let exchange = Exchange { door, headers, request: &request, params: &params, revision, shape };
-    let result = match Method::find(&request.method, revision).map_err(refuse)? {
-        Method::Initialize => {
+    let served = Served::find(&request.method, revision, &*door.handler).map_err(refuse)?;
+    if request.method == "logging/setLevel" {
+        session.set_level(params.level().map_err(refuse)?);
+    }
+    let result = match served {
+        Served::ByHandler => None,
+        Served::Here(Method::Initialize) => {
             let why = "Invalid request: this session is initialized already";
             return Err(refuse(RpcError::invalid_request(why)));
         }
-        Method::SetLevel => {
-            session.set_level(params.level().map_err(refuse)?);
-            Some("{}".to_owned())
+        Served::Here(Method::SetLevel) => Some("{}".to_owned()),
+        Served::Here(method) => {
+            methods::answer_at_once(method, &params, &*door.handler, revision).map_err(refuse)?
         }
-        method => methods::answer_at_once(method, &params, &*door.handler, revision).map_err(refuse)?,
     };
     if let Some(result) = result {
         return Ok(answered(request.id, &result));
@@ -135,21 +154,13 @@ pub(crate) fn get<H: Handler>(
     }
     let last = headers::single(headers, LAST_EVENT_ID).map_err(Refusal::of(None))?;
     let (session, busy) = entered(&door.sessions, headers, id, None)?;
-    let (outlet, position, silent) = match last {
-        None => (
-            Outlet::kept(Shape::Events, Keeping { stream: 0, primed: false, attendance: Attendance::new() })
-                .0,
-            0,
-            Some(busy),
-        ),
-        Some(last) => {
-            let known = event(last).and_then(|(stream, position)| Some((session.stream(stream)?, position)));
-            let Some((outlet, position)) = known else {
-                let why = "Invalid request: no response with that event is kept here; it was read to its end, or is too old";
-                return Err(Refusal::Rpc(None, RpcError::invalid_request(why)));
-            };
-            (outlet, position, None)
-        }
+    let (stream, position) = match last {
+        None => (Some(STANDING), session.standing.read_to()),
+        Some(last) => event(last).map_or((None, 0), |(stream, position)| (Some(stream), position)),
+    };
+    let Some(outlet) = stream.and_then(|stream| session.stream(stream)) else {
+        let why = "Invalid request: no response with that event is kept here; it was read to its end, or is too old";
+        return Err(Refusal::Rpc(None, RpcError::invalid_request(why)));
     };
     if !outlet.has_more_after(position) {
         // There is nothing to come back for, which this status says to any client of event streams.
@@ -159,14 +170,14 @@ pub(crate) fn get<H: Handler>(
     }
     let body = outlet.read_after(position, Shape::Events);
     let reader = Reader { generation: body.generation(), closed };
-    if let Some(busy) = silent {
+    if stream == Some(STANDING) {
         end_with(door, &session, Arc::clone(&outlet), reader.generation, busy);
     }
     attend(&door.tasks, outlet, reader, door.options.keep_alive);
     Ok(headed(StatusCode::OK, Shape::Events, Body::Call(body)))
 }
 
-/// A stream that nothing is said on ends with its session, or with us.
+/// A stream of what is said beside requests ends with its session, or with us.
 fn end_with<H: Handler>(
     door: &Door<H>,
     session: &Arc<Session>,
