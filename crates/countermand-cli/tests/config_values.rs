@@ -47,7 +47,7 @@ fn what_is_not_said_has_its_default() {
     let config = tool(JOB);
     let tool = &config.tools[0];
     let policy = &tool.definition.policy;
-    assert_eq!(tool.definition.upstream.base_url, "http://h/v1");
+    assert_eq!(tool.definition.upstream.http().unwrap().base_url, "http://h/v1");
     assert_eq!(tool.timeout, 3600 * SECOND);
     assert_eq!(tool.on_disconnect, None);
     assert_eq!(tool.input, serde_json::json!({ "type": "object" }));

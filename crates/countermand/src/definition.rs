@@ -12,16 +12,77 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct ToolDefinition {
     /// The tool's name.
     pub tool: String,
-    /// Where its requests go.
-    pub upstream: HttpUpstream,
+    /// Where it is done.
+    pub upstream: UpstreamDefinition,
     /// What it does.
     pub work: Work,
     /// What undoes it, in order.
-    pub compensate: Vec<RequestTemplate>,
+    pub compensate: Vec<UndoDefinition>,
     /// What marks it where it cannot be stopped.
     pub mark: Option<RequestTemplate>,
     /// What the core decides by.
     pub policy: Policy,
+}
+
+/// Where a tool's work is done. A stored one is told by its fields, so each kind has one that no other has, beside `name`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum UpstreamDefinition {
+    /// At an HTTP upstream.
+    Http(HttpUpstream),
+    /// Here: it needs no upstream.
+    Local(LocalUpstream),
+}
+
+impl UpstreamDefinition {
+    /// Its name in the config; empty for work that is done here.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Http(http) => &http.name,
+            Self::Local(local) => &local.name,
+        }
+    }
+
+    /// When it counts as ill, and how it is spared.
+    pub fn health(&self) -> HealthPolicy {
+        match self {
+            Self::Http(http) => http.limits.health,
+            Self::Local(_) => HealthPolicy::default(),
+        }
+    }
+
+    /// The HTTP upstream, where it is one.
+    pub fn http(&self) -> Option<&HttpUpstream> {
+        match self {
+            Self::Http(http) => Some(http),
+            Self::Local(_) => None,
+        }
+    }
+}
+
+/// This machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalUpstream {
+    /// Empty: nobody has named it.
+    name: String,
+}
+
+/// One step of what undoes an operation. A stored one is told by its fields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum UndoDefinition {
+    /// A request to the tool's upstream.
+    Request(RequestTemplate),
+}
+
+impl UndoDefinition {
+    /// The request, where it is one.
+    pub fn request(&self) -> Option<&RequestTemplate> {
+        match self {
+            Self::Request(request) => Some(request),
+        }
+    }
 }
 
 /// An HTTP upstream.
@@ -295,7 +356,7 @@ impl ToolDefinition {
                 all.extend(http.find.iter().map(|f| ("find", &f.request)));
             }
         }
-        all.extend(self.compensate.iter().map(|r| ("compensate", r)));
+        all.extend(self.compensate.iter().filter_map(UndoDefinition::request).map(|r| ("compensate", r)));
         all.extend(self.mark.iter().map(|r| ("mark", r)));
         all
     }

@@ -81,10 +81,10 @@ async fn a_create_that_finds_no_listener_was_not_sent() {
 async fn a_name_that_does_not_resolve_and_tls_that_fails_are_not_sent() {
     let mut fake = Fake::new([]).await;
     let mut definition = job_at(&fake);
-    definition.upstream.base_url = "http://no-such-host.invalid".into();
+    http(&mut definition).base_url = "http://no-such-host.invalid".into();
     assert_eq!(word(&performer(&definition).create(&plain_row(&definition)).await.answer), "not sent");
-    definition.upstream.base_url = fake.base.replace("http", "https");
-    definition.upstream.limits.connect_timeout = std::time::Duration::from_millis(200);
+    http(&mut definition).base_url = fake.base.replace("http", "https");
+    http(&mut definition).limits.connect_timeout = std::time::Duration::from_millis(200);
     // Where the machine has no TLS roots at all, the upstream is refused before.
     if let Ok(performer) = upstreams().for_definition(&definition) {
         assert_eq!(word(&performer.create(&plain_row(&definition)).await.answer), "not sent");

@@ -167,7 +167,7 @@ async fn compression_is_not_asked_for() {
     ask(&definition).await.unwrap();
     assert_eq!(fake.request().await.header("accept-encoding"), Some("identity"));
     let own = countermand::definition::Value::Text("br".into());
-    definition.upstream.headers = vec![("Accept-Encoding".into(), own)];
+    http(&mut definition).headers = vec![("Accept-Encoding".into(), own)];
     ask(&definition).await.unwrap();
     assert_eq!(fake.request().await.header("accept-encoding"), Some("br"), "who insists on it is let be");
 }
@@ -297,7 +297,7 @@ async fn a_body_without_an_end_is_cut_at_max_bytes_however_it_comes() {
         })
         .await;
         let mut definition = raw.read();
-        definition.upstream.limits.max_bytes = 1 << 20;
+        http(&mut definition).limits.max_bytes = 1 << 20;
         match ask(&definition).await {
             Err(HttpFailure::TooLarge(..) | HttpFailure::Status(..)) => {}
             other => panic!("{other:?}"),
@@ -321,7 +321,7 @@ async fn a_head_that_trickles_is_bounded_by_read_timeout_as_a_whole() {
     })
     .await;
     let mut definition = raw.read();
-    definition.upstream.limits.read_timeout = Duration::from_millis(200);
+    http(&mut definition).limits.read_timeout = Duration::from_millis(200);
     let started = tokio::time::Instant::now();
     let error = ask(&definition).await.unwrap_err();
     let silent = |trouble: &str| trouble.contains("gave no answer within 200ms (`read_timeout`)");
@@ -333,7 +333,7 @@ async fn a_head_that_trickles_is_bounded_by_read_timeout_as_a_whole() {
 async fn a_body_that_falls_silent_is_cut_off_and_the_limit_is_named() {
     let fake = Fake::new([Answer::Hold("HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf".into())]).await;
     let mut definition = read_at(&fake.base, "GET /x");
-    definition.upstream.limits.read_timeout = Duration::from_millis(50);
+    http(&mut definition).limits.read_timeout = Duration::from_millis(50);
     let error = ask(&definition).await.unwrap_err().to_string();
     assert_eq!(error, "fake: GET /x: the answer (200 OK) was silent for 50ms in its body (`read_timeout`)");
 }
@@ -377,7 +377,7 @@ async fn a_redirect_takes_no_credentials_to_another_origin_whatever_it_looks_lik
         let mut fake = Fake::new([answer(302, &format!("location: {location}\r\n"), "")]).await;
         let mut definition = read_at(&fake.base, "GET /x");
         let token = countermand::definition::Value::Text("Bearer t0ken".into());
-        definition.upstream.headers = vec![("Authorization".into(), token)];
+        http(&mut definition).headers = vec![("Authorization".into(), token)];
         let error = ask(&definition).await.unwrap_err().to_string();
         assert!(error.contains("which is not followed: check `base_url`"), "{location}: {error}");
         assert!(!error.contains("t0ken") && !error.contains("user:pass"), "{error}");

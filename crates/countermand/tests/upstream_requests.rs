@@ -97,7 +97,7 @@ async fn an_undo_is_done_refused_or_tried_again() {
     ] {
         let fake = Fake::new([answer(code, "", ""), answer(code, "", ""), answer(code, "", "")]).await;
         let mut definition = job_at(&fake);
-        definition.compensate = vec![request("DELETE /rows"), request("POST /undo")];
+        definition.compensate = vec![undo("DELETE /rows"), undo("POST /undo")];
         definition.mark = Some(request("DELETE /mark"));
         let performer = performer(&definition);
         let mut row = plain_row(&definition);
@@ -112,9 +112,9 @@ async fn an_undo_is_done_refused_or_tried_again() {
 async fn an_undo_carries_its_own_key_and_the_kept_arguments() {
     let mut fake = Fake::new([answer(204, "", "")]).await;
     let mut definition = job_at(&fake);
-    let mut undo = request("DELETE /rows/${args.tag}");
-    undo.query = vec![("key".into(), template("${op.undo_key}"))];
-    definition.compensate = vec![undo];
+    let mut request = request("DELETE /rows/${args.tag}");
+    request.query = vec![("key".into(), template("${op.undo_key}"))];
+    definition.compensate = vec![countermand::definition::UndoDefinition::Request(request)];
     let mut row = row(&definition, serde_json::json!({"tag": "a b"}));
     let undo_key = countermand::core::Key::from_random([9; 16]);
     row.undo_key = Some(undo_key);

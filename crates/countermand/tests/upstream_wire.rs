@@ -70,7 +70,7 @@ async fn a_request_s_header_replaces_the_upstream_s() {
     let mut fake = Fake::new([answer(200, "", "")]).await;
     let (_file, secret) = file_secret("t0ken-value\n");
     let mut definition = read_at(&fake.base, "GET /x");
-    definition.upstream.headers = vec![
+    http(&mut definition).headers = vec![
         ("Authorization".into(), ConfigValue::Secret(secret)),
         ("X-Both".into(), ConfigValue::Text("upstream".into())),
     ];
@@ -127,7 +127,7 @@ async fn a_body_beyond_the_limit_is_an_error_that_names_it() {
     ])
     .await;
     let mut definition = read_at(&fake.base, "GET /big");
-    definition.upstream.limits.max_bytes = 10;
+    http(&mut definition).limits.max_bytes = 10;
     let upstreams = upstreams();
     for _ in 0..2 {
         let error = upstreams.read(&definition, &scope_of(json!({}))).await.unwrap_err();
@@ -161,7 +161,7 @@ async fn a_dropped_read_closes_its_connection() {
 async fn a_silent_upstream_is_lost_and_the_limit_is_named() {
     let mut fake = Fake::new([Answer::Hold(String::new())]).await;
     let mut definition = read_at(&fake.base, "GET /slow");
-    definition.upstream.limits.read_timeout = Duration::from_millis(50);
+    http(&mut definition).limits.read_timeout = Duration::from_millis(50);
     let error = upstreams().read(&definition, &scope_of(json!({}))).await.unwrap_err();
     assert!(matches!(&error, HttpFailure::Lost(t) if t.message.contains("`read_timeout`")), "{error}");
     fake.request().await;
@@ -172,7 +172,7 @@ async fn a_silent_upstream_is_lost_and_the_limit_is_named() {
 async fn no_more_requests_are_in_flight_than_the_limit_and_a_cancel_does_not_wait() {
     let mut fake = Fake::new([Answer::Hold(String::new()), answer(202, "", "")]).await;
     let mut definition = job_at(&fake);
-    definition.upstream.limits.concurrency = 1;
+    http(&mut definition).limits.concurrency = 1;
     let upstreams = upstreams();
     let mut read = read_at(&fake.base, "GET /slow");
     read.upstream = definition.upstream.clone();
@@ -208,7 +208,7 @@ async fn a_refused_secret_is_read_anew_once_and_the_request_repeated() {
     .await;
     let mut definition = job_at(&fake);
     let exec = secret(SecretSource::Exec { argv, ttl: Duration::from_secs(300) });
-    definition.upstream.headers = vec![("Authorization".into(), ConfigValue::Secret(exec))];
+    http(&mut definition).headers = vec![("Authorization".into(), ConfigValue::Secret(exec))];
     let performer = performer(&definition);
     let read = performer.status(&plain_row(&definition)).await;
     assert!(matches!(read.answer, StatusAnswer::Ended { .. }));
@@ -230,7 +230,7 @@ async fn no_error_shows_a_secret_a_query_or_an_argument() {
     let fake =
         Fake::new([answer(403, "", echo), answer(500, "", echo), json(200, r#"{"v": "s3cr3t-token"#)]).await;
     let mut definition = read_at(&fake.base, "GET /search/${args.v}");
-    definition.upstream.headers = vec![("Authorization".into(), ConfigValue::Secret(secret.clone()))];
+    http(&mut definition).headers = vec![("Authorization".into(), ConfigValue::Secret(secret.clone()))];
     let Work::Http(http) = &mut definition.work else { unreachable!() };
     http.request.query = vec![("q".into(), template("${args.v}"))];
     let upstreams = upstreams();
@@ -255,7 +255,7 @@ async fn a_secret_that_is_not_there_is_named_and_nothing_is_sent() {
     let mut fake = Fake::new([]).await;
     let mut definition = read_at(&fake.base, "GET /x");
     let missing = secret(SecretSource::Env("COUNTERMAND_NO_SUCH".into()));
-    definition.upstream.headers = vec![("Authorization".into(), ConfigValue::Secret(missing))];
+    http(&mut definition).headers = vec![("Authorization".into(), ConfigValue::Secret(missing))];
     let error = upstreams().read(&definition, &scope_of(json!({}))).await.unwrap_err();
     assert!(matches!(error, HttpFailure::NotSent(_)));
     assert!(error.to_string().contains("{ env: COUNTERMAND_NO_SUCH }"), "{error}");

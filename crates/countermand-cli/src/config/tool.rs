@@ -16,7 +16,9 @@ use super::{
 };
 use countermand::{
     core::WhenCompleted,
-    definition::{CancelDefinition, Effect, HttpUpstream, ToolDefinition, Work},
+    definition::{
+        CancelDefinition, Effect, HttpUpstream, ToolDefinition, UndoDefinition, UpstreamDefinition, Work,
+    },
     notify::OnOrphan,
     template::RequestTemplate,
 };
@@ -204,7 +206,7 @@ fn finish(
         refuse_siblings(reader, siblings);
         let definition = ToolDefinition {
             tool: tool.to_owned(),
-            upstream: upstream?,
+            upstream: UpstreamDefinition::Http(upstream?),
             work,
             compensate: Vec::new(),
             mark: None,
@@ -246,8 +248,8 @@ fn finish(
     }
     let mark = if stoppable { None } else { mark.and_then(|(.., request)| request) };
     policy.mark = mark.is_some();
-    let definition =
-        ToolDefinition { tool: tool.to_owned(), upstream: upstream?, work, compensate, mark, policy };
+    let upstream = UpstreamDefinition::Http(upstream?);
+    let definition = ToolDefinition { tool: tool.to_owned(), upstream, work, compensate, mark, policy };
     Some((definition, accepted))
 }
 
@@ -278,10 +280,14 @@ fn read_compensate(
     reader: &Reader<'_>,
     siblings: &Siblings<'_>,
     scope: &super::scope::Scope<'_>,
-) -> Vec<RequestTemplate> {
+) -> Vec<UndoDefinition> {
     let Some((node, _)) = siblings.get("compensate") else { return Vec::new() };
     match &node.data {
-        Data::List(items) => items.iter().filter_map(|item| read_one(reader, item, scope)).collect(),
+        Data::List(items) => items
+            .iter()
+            .filter_map(|item| read_one(reader, item, scope))
+            .map(UndoDefinition::Request)
+            .collect(),
         _ => {
             let help = "write `compensate: [ { request: DELETE /rows } ]`: undo runs in this order";
             reader.error(

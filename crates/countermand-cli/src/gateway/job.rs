@@ -72,7 +72,7 @@ fn new_row(gateway: &Gateway, tool: &ServedTool, call: &Call, arguments: &Map<St
         inputs: inputs_of(&tool.config.definition, &tool.kept(arguments)),
         definition: tool.stored.hash.clone(),
         policy: tool.stored.policy.clone(),
-        upstream: tool.config.definition.upstream.name.clone(),
+        upstream: tool.config.definition.upstream.name().to_owned(),
         key: now.dice.key(),
         on_disconnect: tool.on_disconnect(call),
         owner,

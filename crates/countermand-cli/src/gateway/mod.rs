@@ -103,7 +103,7 @@ impl Gateway {
                 arguments: tool.validator()?,
                 output: tool.output_validator()?,
                 reader: reads(tool).then(|| upstreams.reader(&tool.definition)).transpose()?,
-                health: engine.health(&tool.definition.upstream.name, tool.definition.upstream.limits.health),
+                health: engine.health(tool.definition.upstream.name(), tool.definition.upstream.health()),
                 config: tool.clone(),
             };
             tools.insert(tool.name.clone(), Arc::new(served));

@@ -1,6 +1,6 @@
 //! What of an operation has been undone, and what has not.
 
-use crate::plan::request_line;
+use crate::plan::undo_line;
 use countermand::{
     core::{
         Phase, Row,
@@ -24,7 +24,7 @@ pub(super) async fn of(ledger: &dyn Ledger, row: &Row) -> Result<Vec<Undo>, Ledg
     let stored = ledger.definition(row.definition.clone()).await?;
     // One of another version: the history tells.
     let Ok(definition) = ToolDefinition::from_stored(&stored) else { return Ok(Vec::new()) };
-    let undo = definition.compensate.iter().zip(0..).map(|(request, number)| {
+    let undo = definition.compensate.iter().zip(0..).map(|(step, number)| {
         let state = match row.phase {
             _ if number < row.undo_next => "done",
             _ if number > row.undo_next => "not sent",
@@ -33,7 +33,7 @@ pub(super) async fn of(ledger: &dyn Ledger, row: &Row) -> Result<Vec<Undo>, Ledg
             Phase::Compensating => "next",
             _ => "not done",
         };
-        Undo { request: request_line(request), state }
+        Undo { request: undo_line(step), state }
     });
     Ok(undo.collect())
 }

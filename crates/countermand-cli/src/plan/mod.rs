@@ -8,7 +8,7 @@ mod promises;
 mod render;
 mod show;
 
-pub(crate) use show::line as request_line;
+pub(crate) use show::undo as undo_line;
 
 use crate::config::{Config, OnReissue, Tool};
 use countermand::definition::{Effect, Work};
@@ -34,8 +34,8 @@ pub struct ToolPlan {
     pub kind: &'static str,
     /// The upstream's name.
     pub upstream: String,
-    /// Where its requests go.
-    pub base_url: String,
+    /// Where its requests go; `null` where it sends none.
+    pub base_url: Option<String>,
     /// What a cancel does, in one line.
     pub summary: String,
     /// What an identical call does while an earlier one runs: `new`, or `attach`.
@@ -145,8 +145,8 @@ impl ToolPlan {
         Self {
             tool: tool.name.clone(),
             kind,
-            upstream: definition.upstream.name.clone(),
-            base_url: definition.upstream.base_url.clone(),
+            upstream: definition.upstream.name().to_owned(),
+            base_url: definition.upstream.http().map(|http| http.base_url.clone()),
             summary: promises::summary(tool),
             on_reissue: match tool.on_reissue {
                 OnReissue::New => "new",

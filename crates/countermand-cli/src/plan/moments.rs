@@ -4,7 +4,9 @@ use super::{Moment, show};
 use crate::config::{SESSION_GRACE, Tool};
 use countermand::{
     core::{Lookup, OnDisconnect, WhenCompleted},
-    definition::{CancelDefinition, Effect, FindDefinition, HttpDefinition, JobDefinition, Work},
+    definition::{
+        CancelDefinition, Effect, FindDefinition, HttpDefinition, JobDefinition, UndoDefinition, Work,
+    },
     template::RequestTemplate,
 };
 
@@ -35,8 +37,13 @@ impl At {
         self
     }
 
-    fn each(self, requests: &[RequestTemplate]) -> Self {
-        requests.iter().fold(self, |at, request| at.send("Undo: {}", request))
+    fn each(self, steps: &[UndoDefinition]) -> Self {
+        steps.iter().fold(self, |mut at, step| {
+            let line = show::undo(step);
+            at.0.what.push(format!("Undo: {line}"));
+            at.0.sends.push(line);
+            at
+        })
     }
 }
 

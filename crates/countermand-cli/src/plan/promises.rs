@@ -65,8 +65,8 @@ pub(super) fn bounds(tool: &Tool) -> Vec<Bound> {
 
 /// What is undone.
 pub(super) fn undo(tool: &Tool) -> Option<Undo> {
-    let requests = &tool.definition.compensate;
-    if requests.is_empty() {
+    let steps = &tool.definition.compensate;
+    if steps.is_empty() {
         return None;
     }
     let after_completed = tool.definition.policy.when_completed == WhenCompleted::Compensate;
@@ -80,7 +80,7 @@ pub(super) fn undo(tool: &Tool) -> Option<Undo> {
         (Work::Http(_), true) => "after it completed although its cancel was wanted".to_owned(),
         (Work::Http(_), false) => format!("{ended}: `when_completed: keep`"),
     };
-    Some(Undo { when, after_completed, sends: requests.iter().map(show::line).collect() })
+    Some(Undo { when, after_completed, sends: steps.iter().map(show::undo).collect() })
 }
 
 /// What a cancel does, in one line.

@@ -36,7 +36,8 @@ fn one(tool: &ToolPlan, width: Option<usize>) -> String {
     let firsts = tool.moments.iter().map(|moment| moment.when);
     let first = firsts.map(|first| first.chars().count()).max().unwrap_or_default();
     let mut columns = Columns { first, width, text: String::new() };
-    let _ = writeln!(columns.text, "{}: {what} at {} ({})", tool.tool, tool.upstream, tool.base_url);
+    let at = tool.base_url.as_ref().map(|url| format!(" at {} ({url})", tool.upstream)).unwrap_or_default();
+    let _ = writeln!(columns.text, "{}: {what}{at}", tool.tool);
     for line in wrap(&tool.summary, width.map(|width| width.saturating_sub(2).max(NARROWEST))) {
         let _ = writeln!(columns.text, "  {line}");
     }

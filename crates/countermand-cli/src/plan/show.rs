@@ -1,7 +1,7 @@
 //! Requests and times as people read them; secrets as references.
 
 use countermand::{
-    definition::{SecretRef, SecretSource},
+    definition::{SecretRef, SecretSource, UndoDefinition},
     template::{BodyTemplate, HeaderTemplate, RequestTemplate, ValueTemplate},
 };
 use serde_json::Value as Json;
@@ -17,6 +17,13 @@ pub(crate) fn line(request: &RequestTemplate) -> String {
         separator = '&';
     }
     line
+}
+
+/// A step of an undo, as configured.
+pub(crate) fn undo(step: &UndoDefinition) -> String {
+    match step {
+        UndoDefinition::Request(request) => line(request),
+    }
 }
 
 /// The headers, as configured.

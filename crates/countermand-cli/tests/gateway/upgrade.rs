@@ -7,6 +7,7 @@ use crate::{
     points::count,
     stage::{BINARY, Stage, Times},
 };
+use countermand::definition::{ToolDefinition, UndoDefinition};
 use countermand_testkit::{
     client::{StdioClient, message},
     fake::{FakeUpstream, Fault, Filter, Gate, HeldGate, Route},
@@ -143,6 +144,24 @@ async fn what_the_release_before_has_left_in_its_ledger_is_finished_by_this_one(
         0,
         "nothing is made a second time"
     );
+}
+
+#[test]
+fn the_definitions_of_the_release_before_are_read_and_say_the_same() {
+    let ledger = Connection::open_with_flags(fixture(), rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut bodies = ledger.prepare("SELECT body FROM definitions").unwrap();
+    let bodies = bodies.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
+    let mut undone = 0;
+    for body in bodies {
+        let mut stored: Value = serde_json::from_str(&body).unwrap();
+        let read: ToolDefinition = serde_json::from_value(stored.clone()).unwrap();
+        assert!(read.upstream.http().is_some_and(|http| http.base_url == THEN), "{stored:#}");
+        undone += read.compensate.iter().filter_map(UndoDefinition::request).count();
+        // What it did not know yet.
+        stored["upstream"]["limits"]["health"] = serde_json::to_value(read.upstream.health()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), stored);
+    }
+    assert!(undone > 0, "none of them undoes anything");
 }
 
 /// The config of the release: times that never pass by themselves.

@@ -7,7 +7,7 @@ use super::{
     extract::{Path, Picks, id_of},
 };
 use crate::{
-    definition::{FindDefinition, IdSource, ToolDefinition, Work},
+    definition::{FindDefinition, IdSource, ToolDefinition, UndoDefinition, Work},
     template::{RequestTemplate, Scope, render_id_path, render_text},
 };
 use countermand_core::{
@@ -96,7 +96,7 @@ impl Common {
 
     pub(super) async fn undo(&self, row: &Row) -> RequestAnswer {
         match usize::try_from(row.undo_next).ok().and_then(|next| self.definition.compensate.get(next)) {
-            Some(undo) => {
+            Some(UndoDefinition::Request(undo)) => {
                 let deletes = undo.method == "DELETE";
                 requested(self.tell(undo, &self.scope(row)).await, deletes)
             }

@@ -73,9 +73,9 @@ impl Upstreams {
     /// [`UpstreamError`] where the definition cannot work, or is a job.
     pub fn reader(&self, definition: &ToolDefinition) -> Result<HttpRead, UpstreamError> {
         match &definition.work {
-            Work::Http(http) => HttpRead::new(self.client(&definition.upstream)?, http),
+            Work::Http(http) => HttpRead::new(self.client_of(definition)?, http),
             Work::Job(_) => Err(UpstreamError {
-                upstream: definition.upstream.name.clone(),
+                upstream: definition.upstream.name().to_owned(),
                 problem: format!("the tool `{}` is a job, which is not read but operated", definition.tool),
             }),
         }
@@ -95,12 +95,21 @@ impl Upstreams {
         reader.read(scope).await
     }
 
+    /// The client of a definition's upstream.
+    fn client_of(&self, definition: &ToolDefinition) -> Result<Arc<HttpUpstreamClient>, UpstreamError> {
+        let http = definition.upstream.http().ok_or_else(|| UpstreamError {
+            upstream: definition.upstream.name().to_owned(),
+            problem: format!("the tool `{}` sends requests, and has no HTTP upstream", definition.tool),
+        })?;
+        self.client(http)
+    }
+
     fn performer(
         &self,
         definition: &ToolDefinition,
         arguments: Option<Map<String, Value>>,
     ) -> Result<Arc<dyn Upstream>, UpstreamError> {
-        let client = self.client(&definition.upstream)?;
+        let client = self.client_of(definition)?;
         let of = definition.clone();
         Ok(match &definition.work {
             Work::Job(job) => Arc::new(HttpJob::new(client, of, (**job).clone(), arguments)?),

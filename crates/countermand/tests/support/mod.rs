@@ -31,6 +31,10 @@ pub fn request(line: &str) -> RequestTemplate {
     }
 }
 
+pub fn undo(line: &str) -> UndoDefinition {
+    UndoDefinition::Request(request(line))
+}
+
 pub fn template(text: &str) -> ValueTemplate {
     ValueTemplate::Text(text.parse().unwrap())
 }
@@ -105,7 +109,7 @@ pub fn definition(upstream: HttpUpstream, work: Work) -> ToolDefinition {
     let kind = if matches!(work, Work::Job(_)) { Kind::Job } else { Kind::Http };
     ToolDefinition {
         tool: "tool".into(),
-        upstream,
+        upstream: UpstreamDefinition::Http(upstream),
         work,
         compensate: Vec::new(),
         mark: None,
@@ -115,6 +119,14 @@ pub fn definition(upstream: HttpUpstream, work: Work) -> ToolDefinition {
 
 pub fn job_at(fake: &Fake) -> ToolDefinition {
     definition(upstream(&fake.base), Work::Job(Box::new(job())))
+}
+
+/// Its HTTP upstream, to be changed.
+pub fn http(definition: &mut ToolDefinition) -> &mut HttpUpstream {
+    match &mut definition.upstream {
+        UpstreamDefinition::Http(http) => http,
+        other => panic!("no HTTP upstream: {other:?}"),
+    }
 }
 
 pub fn once() -> HttpDefinition {
@@ -166,7 +178,7 @@ pub fn row(definition: &ToolDefinition, inputs: Json) -> Row {
             inputs,
             definition: "hash".into(),
             policy: Arc::new(definition.policy.clone()),
-            upstream: definition.upstream.name.clone(),
+            upstream: definition.upstream.name().to_owned(),
             key: key(),
             on_disconnect: OnDisconnect::Cancel,
             owner: "test".into(),
