@@ -310,6 +310,31 @@ impl Row {
         row
     }
 
+    /// A row for something that was asked for without one, once a cancel of it is wanted: a call of an existing MCP
+    /// server. In phase `cancel_requested`, its cancel due at once.
+    pub fn forwarded(
+        new: NewRow,
+        upstream_id: UpstreamId,
+        (cause, reason): (Cause, Option<String>),
+        at: Timestamp,
+    ) -> Self {
+        let mut row = Self {
+            phase: Phase::CancelRequested,
+            desired: Desired::Cancel,
+            cause: Some(cause),
+            reason,
+            upstream_id: Some(upstream_id),
+            awaited: false,
+            cancel_requested_at: Some(at),
+            turn: None,
+            turn_at: None,
+            cancel_at: Some(at),
+            ..Self::new(new, at)
+        };
+        row.next_at = crate::due::next_at(&row);
+        row
+    }
+
     /// What an identical call has in common with the one that started it.
     pub fn identity(&self) -> Identity {
         Identity {

@@ -32,7 +32,7 @@ pub(super) fn stopping(life: &mut Life, phase: Phase, event: Event) -> Legal {
 fn accepted(life: &mut Life, phase: Phase) {
     let attempts = life.row.attempts + 1;
     let late = life.row.phase == Phase::Orphaned;
-    if life.row.kind == Kind::Mcp {
+    if late && life.row.kind == Kind::Mcp {
         return life.enter(Phase::Unverified);
     }
     if phase == Phase::CancelRequested {
@@ -48,9 +48,20 @@ fn accepted(life: &mut Life, phase: Phase) {
     }
     life.persist = true;
     life.row.attempts = attempts;
+    if life.row.kind == Kind::Mcp {
+        return await_late_answer(life);
+    }
     let owed_for = owed_for(life);
     let pause = schedule::retry(attempts, owed_for, None, life.now).max(RESEND_AFTER);
     life.row.cancel_at = Some(force_in_time(life, life.at() + pause));
+    life.turn(Turn::Status, life.at());
+}
+
+/// A server that was told once is not told again. It may still answer, which would show that it ran on; silence proves
+/// nothing. What comes next is its timer, or the force.
+fn await_late_answer(life: &mut Life) {
+    let forced = life.row.policy.force_after.zip(life.row.cancel_requested_at);
+    life.row.cancel_at = forced.map(|(after, since)| since + after).filter(|at| *at > life.at());
     life.turn(Turn::Status, life.at());
 }
 

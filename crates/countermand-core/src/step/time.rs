@@ -32,6 +32,10 @@ pub(super) fn passed(life: &mut Life) -> Legal {
         since.is_some_and(|since| since + life.row.policy.confirm_within <= at)
     };
     match life.row.phase {
+        // It was delivered, and nothing can verify it.
+        Phase::Cancelling if life.row.kind == Kind::Mcp && confirm_by(life.row.cancel_requested_at) => {
+            life.enter(Phase::Unverified);
+        }
         Phase::CancelRequested | Phase::Cancelling if confirm_by(life.row.cancel_requested_at) => {
             life.trouble_if_none("the cancel was not confirmed in time");
             life.orphan();

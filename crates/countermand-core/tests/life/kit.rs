@@ -58,9 +58,24 @@ impl Op {
     }
 
     pub(crate) fn of(policy: Policy, on_disconnect: OnDisconnect) -> Self {
+        let row = Row::new(Self::seed(policy, on_disconnect), START);
+        Self { row, at: START, effects: Vec::new(), rolls: 0 }
+    }
+
+    /// A call of an MCP server whose cancel is wanted: `unverified` after ten seconds, or by force from then on.
+    pub(crate) fn forwarded(force_after: Option<Duration>) -> Self {
+        let confirm_within = force_after.unwrap_or_default() + secs(10);
+        let policy =
+            Policy { kind: Kind::Mcp, find: None, key_window: None, force_after, confirm_within, ..policy() };
+        let seed = Self::seed(policy, OnDisconnect::Cancel);
+        let row = Row::forwarded(seed, UpstreamId::from("7"), (Cause::ClientCancelled, None), START);
+        Self { row, at: START, effects: Vec::new(), rolls: 0 }
+    }
+
+    fn seed(policy: Policy, on_disconnect: OnDisconnect) -> NewRow {
         let mut inputs = Map::new();
         inputs.insert("tag".into(), json!("t-1"));
-        let new = NewRow {
+        NewRow {
             id: OperationId(uuid::Uuid::from_u128(1)),
             call: CallId(uuid::Uuid::from_u128(2)),
             session: None,
@@ -76,8 +91,7 @@ impl Op {
             on_disconnect,
             owner: Owner::from("first"),
             epoch: 1,
-        };
-        Self { row: Row::new(new, START), at: START, effects: Vec::new(), rolls: 0 }
+        }
     }
 
     pub(crate) fn try_on(&mut self, event: Event) -> bool {

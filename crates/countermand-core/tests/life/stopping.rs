@@ -2,7 +2,7 @@
 
 use crate::kit::*;
 use countermand_core::{
-    Cause, Kind, Outcome, Phase, Policy, Turn,
+    Cause, Outcome, Phase, Policy, Turn,
     due::Due,
     event::{Alarm, CancelAnswer, End, Event},
 };
@@ -160,8 +160,35 @@ fn further_wishes_are_history_and_the_first_cause_stays() {
 }
 
 #[test]
-fn a_cancel_that_nothing_can_verify_is_settled_as_such() {
-    let policy = Policy { kind: Kind::Mcp, find: None, key_window: None, ..policy() };
-    let op = Op::new(policy).cancel_requested().on(accepted()).is(Phase::Unverified).sealed();
-    assert_eq!(op.row.outcome, None);
+fn a_cancel_that_nothing_can_verify_is_sent_once_and_settled_as_such_after_a_while() {
+    let op = Op::forwarded(None).sends(Turn::Cancel).on(accepted()).is(Phase::Cancelling).sends(Turn::Status);
+    let op = op.on(seen_running()).at_second(9).on(Event::TimePassed).is(Phase::Cancelling);
+    assert_eq!(op.row.cancel_at, None);
+    let op = op.at_second(10).on(Event::TimePassed).is(Phase::Unverified).sealed().quiet();
+    assert_eq!((op.row.outcome, op.row.attempts), (None, 1));
+}
+
+#[test]
+fn a_late_answer_of_a_server_shows_that_it_ran_on_and_its_death_that_it_stopped() {
+    let op = Op::forwarded(None).on(accepted()).on(ended(End::Completed)).is(Phase::Completed).sealed();
+    op.outcome(Outcome::Completed);
+    Op::forwarded(None).on(accepted()).on(ended(End::Cancelled)).is(Phase::Cancelled).sealed();
+}
+
+#[test]
+fn a_server_that_says_nothing_is_ended_by_force_where_that_is_wanted() {
+    let op = Op::forwarded(Some(secs(10))).on(accepted()).on(seen_running()).at_second(9);
+    assert_ne!(op.due(), Due::Send(Turn::Force));
+    let op = op.at_second(10).on(seen_running()).sends(Turn::Force).on(accepted()).sends(Turn::Status);
+    op.clone().on(ended(End::Cancelled)).is(Phase::Cancelled).sealed();
+    // It may have to wait for others' calls; that is bounded as well.
+    let op = op.on(not_accepted(None)).is(Phase::Cancelling);
+    op.at_second(20).on(Event::TimePassed).is(Phase::Unverified).sealed();
+}
+
+#[test]
+fn a_cancel_that_could_not_be_forwarded_is_an_orphan_until_it_is() {
+    let op = Op::forwarded(None).on(not_accepted(None)).is(Phase::CancelRequested);
+    let op = op.at_second(10).on(Event::TimePassed).was(Phase::CancelRequested).alarms(Alarm::Orphaned);
+    op.on(accepted()).is(Phase::Unverified).sealed();
 }
