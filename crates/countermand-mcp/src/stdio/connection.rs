@@ -41,7 +41,7 @@ impl<H: Handler> Connection<H> {
     pub(super) fn take(&mut self, bytes: &[u8]) -> Option<String> {
         match message::parse(bytes) {
             Err(malformed) => Some(message::write_error(malformed.id.as_deref(), &malformed.error)),
-            Ok(Message::Response) => None,
+            Ok(Message::Response(_)) => None,
             Ok(Message::Notification { method, params }) => {
                 // A cancel that is malformed means nothing.
                 if method == "notifications/cancelled"

@@ -84,7 +84,7 @@ pub(crate) async fn post<H: Handler>(
             return Ok(accepted());
         }
         // We ask nothing, so it answers nothing.
-        Message::Response => return Ok(accepted()),
+        Message::Response(_) => return Ok(accepted()),
     };
     let refuse = |error| Refusal::Answered(request.id.to_owned(), error);
     let params = Params::of(request.params).map_err(refuse)?;
