@@ -1,6 +1,6 @@
 //! A client as a handler sees it: who it is, and how to say something to it, or to ask it something, by ourselves.
 
-use crate::message::{self, Id};
+use crate::message::{self, Id, Response};
 use crate::progress::Sink;
 use crate::{CallHandle, Revision, RpcError, TransportKind};
 use serde_json::value::RawValue;
@@ -155,13 +155,14 @@ impl Asks {
     }
 
     /// Takes a client's answer. One to nothing that was asked means nothing.
-    pub(crate) fn answered(&self, id: Option<&RawValue>, result: Result<Box<RawValue>, RpcError>) {
-        let number = id.and_then(Id::of).and_then(|id| match id {
+    pub(crate) fn answered(&self, response: &Response<'_>) {
+        let number = response.id.and_then(Id::of).and_then(|id| match id {
             Id::Number(number) => number.parse().ok(),
             Id::Text(_) => None,
         });
         let waiting = number.and_then(|number: u64| self.lock().1.remove(&number));
         if let Some(waiting) = waiting {
+            let result = response.outcome.map(ToOwned::to_owned).map_err(RpcError::of);
             let _nobody_waits = waiting.send(result);
         }
     }
@@ -186,6 +187,14 @@ mod tests {
         RawValue::from_string(json.to_owned()).unwrap()
     }
 
+    fn answer(asks: &Asks, id: Option<&str>, outcome: Result<&str, &str>) {
+        let id = id.map(raw);
+        let (Ok(json) | Err(json)) = outcome;
+        let json = raw(json);
+        let outcome = if outcome.is_ok() { Ok(&*json) } else { Err(&*json) };
+        asks.answered(&Response { id: id.as_deref(), outcome });
+    }
+
     fn way() -> (Backchannel, Arc<Asks>, Arc<Kept>) {
         let (asks, kept) = (Arc::new(Asks::default()), Arc::new(Kept::default()));
         (Backchannel::beside(kept.clone(), asks.clone()), asks, kept)
@@ -197,11 +206,11 @@ mod tests {
         let mut first = Box::pin(way.ask("roots/list", None));
         let mut second = Box::pin(way.ask("elicitation/create", None));
         assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
-        asks.answered(Some(&raw("\"2\"")), Ok(raw("{}")));
-        asks.answered(Some(&raw("7")), Ok(raw("{}")));
-        asks.answered(None, Ok(raw("{}")));
+        answer(&asks, Some("\"2\""), Ok("{}"));
+        answer(&asks, Some("7"), Ok("{}"));
+        answer(&asks, None, Ok("{}"));
         assert!(second.as_mut().now_or_never().is_none());
-        asks.answered(Some(&raw("2")), Ok(raw(r#"{"a":1.0}"#)));
+        answer(&asks, Some("2"), Ok(r#"{"a":1.0}"#));
         assert_eq!(second.now_or_never().unwrap().unwrap().get(), r#"{"a":1.0}"#);
         let asked = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
         assert_eq!(kept.0.lock().unwrap()[0], asked);
@@ -217,7 +226,7 @@ mod tests {
         assert_eq!(kept.0.lock().unwrap()[1], taken_back);
         let mut asked = Box::pin(way.ask("roots/list", None));
         assert!(asked.as_mut().now_or_never().is_none());
-        asks.answered(Some(&raw("2")), Err(RpcError::invalid_params("no")));
+        answer(&asks, Some("2"), Err(r#"{"code":-1,"message":"no"}"#));
         assert_eq!(asked.now_or_never().unwrap().unwrap_err().message, "no");
         assert_eq!(kept.0.lock().unwrap().len(), 3);
     }

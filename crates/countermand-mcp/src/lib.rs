@@ -6,6 +6,7 @@
 //!   is a [`CallHandle`]: open, then cancelled by exactly one [`Cause`](countermand_core::Cause), or answered.
 //! - Front doors bring calls to a handler: [`serve_stdio`] (all revisions on one pair of streams) and
 //!   [`HttpServer`] (Streamable HTTP, all revisions at one address). All front doors of a process share one registry.
+//! - A [`Peer`] is the other direction: this process as the client of an MCP server.
 //!
 //! What is deliberately absent: typed messages. Ids, arguments, results and tools pass through as they were
 //! written; the wire reads only what it needs.
@@ -36,6 +37,8 @@ mod stdio;
 
 mod http;
 
+mod peer;
+
 pub use calls::{CallHandle, Calls, Limits, Move, Presence};
 pub use client::{Backchannel, Client};
 pub use error::{RpcError, WireError};
@@ -43,6 +46,10 @@ pub use handler::{Answer, Call, Delivery, Greeting, Handler, ServerInfo};
 pub use http::{HttpOptions, HttpServer};
 pub use level::Level;
 pub use log::Log;
+pub use peer::{
+    Ask, CancelFate, Happened, Heard, Hello, HttpTarget, Introduction, Lost, Outgoing, Peer, PeerError,
+    PeerOptions, Pending, ProgressNote, Receipt, Target,
+};
 pub use platform::TcpOptions;
 pub use progress::Progress;
 pub use revision::{Revision, TransportKind};

@@ -32,11 +32,16 @@ pub(crate) enum Message<'a> {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
-    /// An answer to what we asked.
-    Response {
-        id: Option<&'a RawValue>,
-        result: Result<&'a RawValue, RpcError>,
-    },
+    /// An answer. We ask clients nothing; servers we do.
+    Response(Response<'a>),
+}
+
+/// An answer: to what, and a result or an error.
+#[derive(Debug)]
+pub(crate) struct Response<'a> {
+    /// `None` where it is missing or `null`.
+    pub(crate) id: Option<&'a RawValue>,
+    pub(crate) outcome: Result<&'a RawValue, &'a RawValue>,
 }
 
 #[derive(Debug)]
@@ -81,10 +86,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message<'_>, Malformed> {
         return Err(Malformed::invalid(id, "`jsonrpc` must be \"2.0\""));
     }
     let Some(method) = members.get("method") else {
-        return match (members.get("result"), members.get("error")) {
-            (_, Some(error)) => Ok(Message::Response { id, result: Err(RpcError::of(error)) }),
-            (Some(result), None) => Ok(Message::Response { id, result: Ok(result) }),
-            (None, None) => Err(Malformed::invalid(id, "`method` is missing")),
+        // Some servers write both, and `null` for the one that it is not.
+        let error = members.given("error").map(Err);
+        let outcome = error.or(members.get("result").map(Ok)).or(members.get("error").map(Err));
+        return match outcome {
+            Some(outcome) => Ok(Message::Response(Response { id: members.given("id"), outcome })),
+            None => Err(Malformed::invalid(id, "`method` is missing")),
         };
     };
     let Some(method) = text(method) else {

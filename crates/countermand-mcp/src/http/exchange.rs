@@ -116,7 +116,7 @@ async fn respond<H: Handler>(
         Message::Request(request) => Params::of(request.params).map_err(Refusal::of(Some(request.id)))?,
         // Malformed ones mean nothing, and are answered by nobody.
         Message::Notification { params, .. } => Params::of(*params).unwrap_or_default(),
-        Message::Response { .. } => Params::default(),
+        Message::Response(_) => Params::default(),
     };
     match (session, message) {
         (Some(session), message) if !headers::stands_alone(headers, &params) => {
@@ -135,7 +135,7 @@ async fn respond<H: Handler>(
             let why = "Invalid request: a notification belongs to a session; its Mcp-Session-Id is missing";
             Err(Refusal::Rpc(None, RpcError::invalid_request(why)))
         }
-        (_, Message::Response { .. }) => {
+        (_, Message::Response(_)) => {
             let why = "Invalid request: an answer belongs to a session; its Mcp-Session-Id is missing";
             Err(Refusal::Rpc(None, RpcError::invalid_request(why)))
         }

@@ -99,8 +99,8 @@ impl<H: Handler> Connection<H> {
     pub(super) fn take(&mut self, bytes: &[u8]) -> Option<String> {
         match message::parse(bytes) {
             Err(malformed) => Some(message::write_error(malformed.id.as_deref(), &malformed.error)),
-            Ok(Message::Response { id, result }) => {
-                self.asks.answered(id, result.map(ToOwned::to_owned));
+            Ok(Message::Response(response)) => {
+                self.asks.answered(&response);
                 None
             }
             Ok(Message::Notification { method, params }) => {

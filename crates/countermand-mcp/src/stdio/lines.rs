@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// What a stream of lines brings next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// A line without its end. The last one of a stream may lack it.
     Whole(Bytes),
     /// A line above the limit; its rest is skipped.
@@ -15,7 +15,7 @@ pub(super) enum Line {
     End,
 }
 
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     kept: BytesMut,
     /// How far `kept` is known to hold no line end.
@@ -26,14 +26,14 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(input: R, limit: usize) -> Self {
+    pub(crate) fn new(input: R, limit: usize) -> Self {
         Self { input, kept: BytesMut::new(), searched: 0, limit, skipping: false, ended: false }
     }
 
     /// The next line that is not empty.
     ///
     /// Nothing is lost if the future is dropped: what was read is kept here.
-    pub(super) async fn next(&mut self) -> io::Result<Line> {
+    pub(crate) async fn next(&mut self) -> io::Result<Line> {
         loop {
             if let Some(line) = self.take() {
                 return Ok(line);

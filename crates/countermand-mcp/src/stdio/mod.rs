@@ -2,7 +2,7 @@
 
 mod connection;
 mod input;
-mod lines;
+pub(crate) mod lines;
 mod output;
 
 pub use input::stdin;

@@ -96,8 +96,8 @@ pub(crate) async fn post<H: Handler>(
             }
             return Ok(accepted());
         }
-        Message::Response { id, result } => {
-            session.asks.answered(id, result.map(ToOwned::to_owned));
+        Message::Response(response) => {
+            session.asks.answered(&response);
             return Ok(accepted());
         }
     };

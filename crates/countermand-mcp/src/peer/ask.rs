@@ -1,0 +1,106 @@
+//! What a server asks its client.
+
+use crate::message;
+use crate::{RpcError, json};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Where the answer to an [`Ask`] goes. Never blocks.
+pub(super) trait Replies: Send + Sync {
+    /// Takes the answer, on one line. `withdrawn` says which ask it was of.
+    fn reply(&self, id: &RawValue, json: String);
+}
+
+/// A request of the server: sampling, elicitation, roots, or whatever it may be. A `ping` is answered here and
+/// never becomes one.
+///
+/// Dropped without an answer, it is answered with an error.
+pub struct Ask {
+    /// The method.
+    pub method: String,
+    /// The params as the server wrote them.
+    pub params: Option<Box<RawValue>>,
+    id: Box<RawValue>,
+    withdrawn: CancellationToken,
+    to: Option<Arc<dyn Replies>>,
+}
+
+impl Ask {
+    pub(super) fn new(
+        method: String,
+        params: Option<Box<RawValue>>,
+        id: Box<RawValue>,
+        withdrawn: CancellationToken,
+        to: Arc<dyn Replies>,
+    ) -> Self {
+        Self { method, params, id, withdrawn, to: Some(to) }
+    }
+
+    /// Answers. Nothing is sent if the server has withdrawn its request or the connection has ended.
+    pub fn answer(mut self, result: Result<Box<RawValue>, RpcError>) {
+        self.reply(&result);
+    }
+
+    /// Waits until the server has cancelled its request, or the connection has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn cancelled(&self) {
+        self.withdrawn.cancelled().await;
+    }
+
+    fn reply(&mut self, result: &Result<Box<RawValue>, RpcError>) {
+        let Some(to) = self.to.take() else { return };
+        if self.withdrawn.is_cancelled() {
+            return;
+        }
+        let json = match result {
+            Ok(result) => message::write_result(&self.id, result.get()),
+            Err(error) => message::write_error(Some(&self.id), error),
+        };
+        to.reply(&self.id, json);
+    }
+}
+
+impl Drop for Ask {
+    fn drop(&mut self) {
+        self.reply(&Err(RpcError::new(
+            RpcError::INTERNAL_ERROR,
+            "Internal error: this client has no answer to that request",
+        )));
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask").field("method", &self.method).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What a `ping` is answered with.
+pub(super) fn pong(id: &RawValue) -> String {
+    message::write_result(id, "{}")
+}
+
+/// The error that an `error` member holds; one that is no error is told as what it is.
+pub(super) fn error_of(raw: &RawValue) -> RpcError {
+    let read = || {
+        let members = json::Members::of(raw).ok()?;
+        let number = members.get("code")?.get();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a code that is no integer has no meaning anyway"
+        )]
+        let code = number.parse().ok().or_else(|| number.parse().ok().map(|code: f64| code as i64))?;
+        let message = members.get("message").and_then(json::text).unwrap_or_default().into_owned();
+        Some(RpcError { code, message, data: members.get("data").map(ToOwned::to_owned) })
+    };
+    read().unwrap_or_else(|| RpcError {
+        code: RpcError::INTERNAL_ERROR,
+        message: "The server answered with an error that is none".to_owned(),
+        data: Some(raw.to_owned()),
+    })
+}

@@ -1,0 +1,1 @@
+//! A server on a plain socket that says what the test says.
