@@ -63,6 +63,28 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// The members of a JSON object in order, each value as it was written; `None` for any other value, and for an object
+/// with a name that occurs twice.
+pub fn raw_members(raw: &RawValue) -> Option<Vec<(String, Box<RawValue>)>> {
+    let members = Members::of(raw).ok()?;
+    Some(members.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// The JSON object of those members, as they are and in that order. Nothing keeps a name from occurring twice.
+pub fn raw_object<'a, V: AsRef<RawValue> + 'a>(
+    members: impl IntoIterator<Item = (&'a str, V)>,
+) -> Box<RawValue> {
+    let members: Vec<String> =
+        members.into_iter().map(|(name, value)| format!("{}:{}", quoted(name), value.as_ref().get())).collect();
+    // Made of JSON alone, it is JSON.
+    RawValue::from_string(format!("{{{}}}", members.join(","))).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The elements of a JSON array; `None` for any other value.
+pub fn raw_elements(raw: &RawValue) -> Option<Vec<Box<RawValue>>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
 /// The text of a JSON string; `None` for any other value.
 pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|Text(text)| text)

@@ -1,12 +1,12 @@
 //! One call of a tool that only reads: no operation, no row; leaving it closes the connection upstream.
 
 use super::{ServedTool, answer};
+use crate::absence;
 use countermand::{
-    core::{Cause, OnDisconnect},
     template::Scope,
     upstream::{HttpFailure, HttpRead},
 };
-use countermand_mcp::{Answer, Call, Move};
+use countermand_mcp::{Answer, Call};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     let (cause, reason) = tokio::select! {
         biased;
         ended = handle.cancelled() => ended,
-        cause = given_up(tool, call, timeout) => {
+        cause = absence::given_up(tool.on_disconnect(&call), timeout, call.presence) => {
             handle.cancel(cause, None);
             // Should somebody have been faster, that cause stands.
             handle.cause().unwrap_or((cause, None))
@@ -52,23 +52,4 @@ pub(super) async fn serve(
     };
     tracing::info!(tool = tool.config.name, call = %handle.id(), %cause, reason, "the call was ended, its request upstream is aborted");
     Answer::result(answer::error(&answer::ended_by(cause, None, tool.config.timeout), None))
-}
-
-/// Waits until the call has taken too long, or its client has stayed away for too long.
-async fn given_up(tool: &ServedTool, mut call: Call, timeout: Instant) -> Cause {
-    let policy = tool.on_disconnect(&call);
-    let mut back_by = None;
-    loop {
-        let moved = tokio::select! {
-            moved = call.presence.moved() => moved,
-            () = tokio::time::sleep_until(back_by.unwrap_or(timeout).min(timeout)) => {
-                return if back_by.is_some_and(|by| by < timeout) { Cause::ClientDisconnected } else { Cause::Deadline };
-            }
-        };
-        back_by = match (moved, policy) {
-            (Move::Left, OnDisconnect::Cancel) => return Cause::ClientDisconnected,
-            (Move::Left, OnDisconnect::Grace(grace)) => Some(Instant::now() + grace),
-            (Move::Left, OnDisconnect::Detach) | (Move::Returned, _) => None,
-        };
-    }
 }

@@ -1,0 +1,130 @@
+//! From the config to a connection: starts the program of a server, or reaches for its address.
+
+use crate::config::{McpServer, McpTarget};
+use countermand::{
+    definition::Value,
+    process::{Control, Inherit, Output, Runner, Spawn, Stdin, Stop},
+    secret::Secrets,
+};
+use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerOptions, Target};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+/// How long an HTTP server may take to acknowledge what is no request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a server may go on once its input is closed.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// What servers are started with.
+pub(super) struct Tools {
+    pub(super) runner: Runner,
+    pub(super) secrets: Secrets,
+    pub(super) http: reqwest::Client,
+    /// Whatever outlives a request.
+    pub(super) tasks: TaskTracker,
+}
+
+impl Tools {
+    pub(super) fn new(runner: Runner) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(10))
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        Ok(Self { runner, secrets: Secrets::new(), http, tasks: TaskTracker::new() })
+    }
+}
+
+/// A server that has introduced itself.
+pub(super) struct Started {
+    pub(super) peer: Peer,
+    pub(super) heard: mpsc::Receiver<Heard>,
+    /// Its program, where we have started one.
+    pub(super) program: Option<Control>,
+}
+
+/// Starts a server, and introduces its client. `name` is what its processes can be found by.
+///
+/// # Errors
+/// Why not, in words for a caller.
+pub(super) async fn start(
+    server: &McpServer,
+    introduction: Introduction,
+    name: &str,
+    tools: &Tools,
+) -> Result<Started, String> {
+    let options = PeerOptions { connect_within: server.connect_within, ..PeerOptions::default() };
+    let (target, program) = match &server.target {
+        McpTarget::Command { argv, cwd, env } => {
+            let mut variables = Vec::new();
+            for (variable, value) in env {
+                variables.push((variable.into(), resolved(value, &tools.secrets).await?.into()));
+            }
+            let spawn = Spawn {
+                operation: name.to_owned(),
+                argv: argv.iter().map(Into::into).collect(),
+                cwd: cwd.clone(),
+                inherit: Inherit::All,
+                env: variables,
+                stdin: Stdin::Pipe,
+                stdout: Output::Pipe,
+                stderr: Output::Inherit,
+            };
+            let process = tools.runner.spawn(spawn).await.map_err(|error| error.to_string())?;
+            let (Some(write), Some(read)) = (process.pipes.stdin, process.pipes.stdout) else {
+                process.control.stop(Stop::NOW);
+                return Err("failed to connect to the MCP server: it has no pipes".to_owned());
+            };
+            (Target::Streams { read: Box::new(read), write: Box::new(write) }, Some(process.control))
+        }
+        McpTarget::Url { url, headers } => {
+            let mut all = HeaderMap::new();
+            for (header, value) in headers {
+                let value = resolved(value, &tools.secrets).await?;
+                let pair = HeaderName::try_from(header.as_str()).ok().zip(HeaderValue::try_from(value).ok());
+                let (name, mut value) =
+                    pair.ok_or_else(|| format!("the header `{header}` cannot be sent: check its value"))?;
+                value.set_sensitive(true);
+                all.append(name, value);
+            }
+            let target = HttpTarget {
+                url: url.clone(),
+                client: tools.http.clone(),
+                headers: Arc::new(move || Ok(all.clone())),
+                patience: PATIENCE,
+                idle: None,
+            };
+            (Target::Http(target), None)
+        }
+    };
+    let started = match &program {
+        Some(control) => tokio::select! {
+            started = Peer::connect(target, introduction, options) => started.map_err(|error| error.to_string()),
+            exit = control.exited() => Err(format!(
+                "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
+            )),
+        },
+        None => Peer::connect(target, introduction, options).await.map_err(|error| error.to_string()),
+    };
+    match started {
+        Ok((peer, heard)) => Ok(Started { peer, heard, program }),
+        Err(why) => {
+            if let Some(control) = &program {
+                control.stop(Stop { grace: GRACE, ..Stop::default() });
+            }
+            Err(why)
+        }
+    }
+}
+
+async fn resolved(value: &Value, secrets: &Secrets) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        Value::Secret(reference) => match secrets.resolve(reference).await {
+            Ok(secret) => Ok(secret.expose().to_owned()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
