@@ -13,6 +13,7 @@ pub mod template;
 pub mod definition;
 pub mod secret;
 mod platform;
+pub mod process;
 pub mod upstream;
 pub mod notify;
 pub mod ledger;

@@ -1,5 +1,14 @@
 //! What is specific to Linux; elsewhere each answer is the careless one.
 
+mod cgroup;
+mod processes;
+mod spawn;
+
+pub(crate) use cgroup::{Cgroup, CgroupBase};
+pub use processes::Identity;
+pub(crate) use processes::{Stat, all as processes, signal, stat, variable, world};
+pub(crate) use spawn::prepare;
+
 use std::{io, path::Path, time::Duration};
 
 /// The name of the network file system that holds `path`, where one does. Its locks and its shared memory
