@@ -20,7 +20,7 @@ const INITIALIZE: &str = "initialize";
 /// Sends the first requests. The connection's transport does.
 pub(super) trait Opener {
     /// Sends a request as that revision has it; it is never cancelled.
-    fn open(&self, ask: Outgoing, revision: Revision) -> Result<Pending, PeerError>;
+    fn open(&self, ask: Outgoing, revision: Revision) -> Pending;
 
     /// Tells the server that it is initialized, and waits until that has been sent.
     async fn initialized(&self) -> Result<(), PeerError>;
@@ -69,7 +69,7 @@ async fn find_out<O: Opener>(
 ) -> Result<Hello, PeerError> {
     let prefer = connection.introduction.prefer;
     let hello = if prefer.is_stateless() {
-        let mut probe = discover(opener)?;
+        let mut probe = discover(opener);
         let patience = connection.options.probe_within;
         match tokio::time::timeout(patience, said(&mut probe)).await {
             Ok(said) => match probed(connection, said) {
@@ -94,7 +94,7 @@ async fn find_out<O: Opener>(
             Err(refused @ (PeerError::Refused { .. } | PeerError::NoCommonRevision { .. }))
             | Err(refused @ PeerError::Lost { lost: Lost::Refused { .. }, .. }) => {
                 *at = DISCOVER;
-                match probed(connection, said(&mut discover(opener)?).await) {
+                match probed(connection, said(&mut discover(opener)).await) {
                     Probed::Stateless(hello) => hello,
                     _ => return Err(refused),
                 }
@@ -110,7 +110,7 @@ async fn find_out<O: Opener>(
     Ok(hello)
 }
 
-fn discover<O: Opener>(opener: &O) -> Result<Pending, PeerError> {
+fn discover<O: Opener>(opener: &O) -> Pending {
     let ask = Outgoing { method: DISCOVER.to_owned(), ..Outgoing::default() };
     opener.open(ask, Revision::V2026_07_28)
 }
@@ -200,7 +200,7 @@ async fn initialize<O: Opener>(
         ],
         ..Outgoing::default()
     };
-    let result = match said(&mut opener.open(ask, revision)?).await {
+    let result = match said(&mut opener.open(ask, revision)).await {
         Said::Result(result) => result,
         Said::Error(error) => return Err(PeerError::Refused { method: INITIALIZE, error: bounded(error) }),
         Said::Lost(Lost::Refused { status: status @ (401 | 403) }) => {
@@ -269,12 +269,12 @@ fn bounded(error: RpcError) -> RpcError {
 pub(super) struct InLine<'a>(pub(super) &'a Arc<Connection>);
 
 impl Opener for InLine<'_> {
-    fn open(&self, ask: Outgoing, revision: Revision) -> Result<Pending, PeerError> {
+    fn open(&self, ask: Outgoing, revision: Revision) -> Pending {
         let connection = Arc::clone(self.0);
         let slot = connection.open(false);
         let json = connection.write(&slot, &ask, revision);
         connection.post(Letter { json, slot: Some(Arc::clone(&slot)), teller: None, in_order: true });
-        Ok(Pending { slot, connection })
+        Pending { slot, connection }
     }
 
     async fn initialized(&self) -> Result<(), PeerError> {

@@ -111,7 +111,7 @@ impl Peer {
             }
             Target::Http(target) => {
                 let link = Link::start(&connection, target)?;
-                let hello = greeting::greet(&connection, &*link).await?;
+                let hello = greeting::greet(&connection, &link).await?;
                 link.listen();
                 (Some(link), hello)
             }

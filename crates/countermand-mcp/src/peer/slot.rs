@@ -260,6 +260,10 @@ impl Slot {
         self.lock().over.is_some()
     }
 
+    pub(super) fn is_answered(&self) -> bool {
+        self.lock().over == Some(Lost::Answered)
+    }
+
     /// Nobody waits for it any more.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
@@ -286,6 +290,11 @@ impl Slot {
 
     pub(super) fn is_handed_over(&self) -> bool {
         self.lock().course == Course::HandedOver
+    }
+
+    /// Whether a cancel is on its way, or there.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.lock().receipt.is_some()
     }
 
     pub(super) fn is_revoked(&self) -> bool {

@@ -1,14 +1,27 @@
-//! Over Streamable HTTP.
+//! Over Streamable HTTP: each request goes its own way, with a task of its own (`exchange`); what gets no answer goes in
+//! the `background`.
+
+mod headers;
+mod sse;
+mod upload;
+
+mod stream;
+
+mod background;
+mod exchange;
 
 use super::connection::Connection;
 use super::greeting::Opener;
+use super::letter;
 use super::pending::Pending;
 use super::slot::{Receipt, Slot};
-use super::words::{Outgoing, PeerError};
+use super::words::{Lost, Outgoing, PeerError};
 use crate::Revision;
-use http::HeaderMap;
+use headers::Manner;
+use http::{HeaderMap, HeaderValue};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Headers for one request, such as credentials; or why there are none.
@@ -41,22 +54,80 @@ impl fmt::Debug for HttpTarget {
     }
 }
 
-pub(super) struct Link;
+/// How long cancels may hold up the end of a session.
+const LAST_CANCELS: Duration = Duration::from_secs(1);
+const INITIALIZED: &str = "notifications/initialized";
 
-impl Link {
-    pub(super) fn start(_: &Arc<Connection>, _: HttpTarget) -> Result<Arc<Self>, PeerError> {
-        Err(PeerError::Target("HTTP is not there yet".to_owned()))
-    }
-    pub(super) fn listen(&self) {}
-    pub(super) fn send(&self, _: &Arc<Slot>, _: &Outgoing, _: Revision) {}
-    pub(super) async fn close(&self, _: Vec<Receipt>) {}
+/// The way to one server.
+pub(super) struct Link {
+    connection: Arc<Connection>,
+    target: HttpTarget,
+    url: reqwest::Url,
+    /// The id of the session, a secret.
+    session: OnceLock<HeaderValue>,
+    session_ended: AtomicBool,
 }
 
-impl Opener for Link {
-    fn open(&self, _: Outgoing, _: Revision) -> Result<Pending, PeerError> {
-        Err(PeerError::Target("HTTP is not there yet".to_owned()))
+impl Link {
+    /// The way to that target; nothing is sent yet.
+    pub(super) fn start(connection: &Arc<Connection>, target: HttpTarget) -> Result<Arc<Self>, PeerError> {
+        let url = reqwest::Url::parse(&target.url);
+        let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let why = "its URL is none that starts with `http://` or `https://`; check it";
+        let url = url.ok_or_else(|| PeerError::Target(why.to_owned()))?;
+        let link = Arc::new(Self {
+            connection: Arc::clone(connection),
+            target,
+            url,
+            session: OnceLock::new(),
+            session_ended: AtomicBool::new(false),
+        });
+        connection.spawn(background::courier(Arc::clone(&link)));
+        Ok(link)
     }
+
+    /// Listens to what belongs to no request, where the revision has that.
+    pub(super) fn listen(self: &Arc<Self>) {
+        if self.connection.spoken.get().is_some_and(|spoken| !spoken.revision.is_stateless()) {
+            self.connection.spawn(background::listen(Arc::clone(self)));
+        }
+    }
+
+    /// Sends a request.
+    pub(super) fn send(self: &Arc<Self>, slot: &Arc<Slot>, ask: &Outgoing, revision: Revision) {
+        let manner = if revision.is_stateless() { Manner::alone(ask) } else { Manner::InSession };
+        self.carry(slot, ask, revision, manner);
+    }
+
+    fn carry(self: &Arc<Self>, slot: &Arc<Slot>, ask: &Outgoing, revision: Revision, manner: Manner) {
+        let json = self.connection.write(slot, ask, revision);
+        self.connection.spawn(exchange::carry(Arc::clone(self), Arc::clone(slot), manner, json));
+    }
+
+    /// Waits for the last cancels, not for long, then ends the session.
+    pub(super) async fn close(&self, receipts: Vec<Receipt>) {
+        let told = async {
+            for mut receipt in receipts {
+                receipt.fate().await;
+            }
+        };
+        let _bounded = tokio::time::timeout(LAST_CANCELS, told).await;
+        self.end_session().await;
+    }
+}
+
+impl Opener for Arc<Link> {
+    fn open(&self, ask: Outgoing, revision: Revision) -> Pending {
+        let slot = self.connection.open(false);
+        let manner = if revision.is_stateless() { Manner::alone(&ask) } else { Manner::Opening };
+        self.carry(&slot, &ask, revision, manner);
+        Pending { slot, connection: Arc::clone(&self.connection) }
+    }
+
     async fn initialized(&self) -> Result<(), PeerError> {
-        Ok(())
+        self.control(letter::notification(INITIALIZED, None)).await.map_err(|lost| match lost {
+            Lost::Refused { status: status @ (401 | 403) } => PeerError::Unauthorized { status },
+            lost => PeerError::Lost { method: INITIALIZED, lost },
+        })
     }
 }
