@@ -2,7 +2,7 @@
 //!
 //! Exit codes: 0 fine, 1 failed, 2 usage, 78 (`EX_CONFIG`) a config that cannot be used.
 
-use crate::{check, config::ConfigErrors, demo, manual, ops, schema, serve};
+use crate::{check, config::ConfigErrors, demo, manual, ops, schema, serve, wrap};
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -31,6 +31,8 @@ enum LogFormat {
 enum Command {
     /// Serves MCP tools in front of slow upstreams, by one config file
     Serve(serve::Serve),
+    /// Stands in front of an existing MCP server, so that what is cancelled there is told, bounded and recorded
+    Wrap(wrap::Wrap),
     /// Validates a config, and prints what a cancel does at each moment
     Check(check::Check),
     /// Shows the main job in one go: a slow upstream, the gateway, a client that cancels
@@ -76,6 +78,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Serve(serve) => serve::run(serve).await.map(|()| ExitCode::SUCCESS),
+        Command::Wrap(wrap) => wrap::run(wrap).await.map(|()| ExitCode::SUCCESS),
         Command::Check(check) => check::run(&check).map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
         Command::Ops(ops) => ops::run(ops).await.map(|()| ExitCode::SUCCESS),

@@ -1,8 +1,9 @@
 //! Engines as the command line makes them: one a ledger.
 
+use crate::proxy::{Gone, is_forwarded};
 use countermand::{
     clock::SystemClock,
-    core::Owner,
+    core::{Owner, ports::Upstream},
     definition::ToolDefinition,
     engine::{Engine, Parts, Performers, Teller},
     ledger::SqliteLedger,
@@ -43,6 +44,9 @@ impl World {
     pub(crate) fn engine(&self, ledger: Arc<SqliteLedger>) -> Engine {
         let upstreams = self.upstreams.clone();
         let performers: Performers = Arc::new(move |stored| {
+            if is_forwarded(stored) {
+                return Ok(Arc::new(Gone) as Arc<dyn Upstream>);
+            }
             let definition = ToolDefinition::from_stored(stored)
                 .map_err(|error| format!("its stored definition cannot be read by this version: {error}"))?;
             upstreams.for_definition(&definition).map_err(|error| error.to_string())

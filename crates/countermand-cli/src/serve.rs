@@ -1,9 +1,11 @@
 //! `countermand serve`: config → ledger → engine → doors → wait → drain.
 
 use crate::{
+    answer::spoken,
     config::{self, Config, Listener},
     engines::World,
-    gateway::{Gateway, spoken},
+    gateway::Gateway,
+    proxy::Proxy,
     siblings::Siblings,
     teller,
 };
@@ -13,6 +15,7 @@ use countermand::{
     core::Cause,
     engine::Engine,
     ledger::{LedgerUrl, OpenMode, SqliteLedger, open_first_free},
+    process::{Containment, Runner, Stop},
 };
 use countermand_mcp::{Calls, HttpOptions, HttpServer, StdioOptions, serve_stdio};
 use std::{
@@ -53,16 +56,21 @@ pub(crate) struct Serve {
 /// A config, a ledger or a listener that cannot be used; nothing was served then.
 pub(crate) async fn run(serve: Serve) -> Result<()> {
     let config = checked(&serve)?;
+    serve_config(&config, serve.stdio, serve.grace).await
+}
+
+/// Serves a checked config; stdio too where that is wanted, or nothing else is there. As [`run`].
+pub(crate) async fn serve_config(config: &Config, stdio: bool, grace: Duration) -> Result<()> {
     let signals = Signals::listen()?;
     if let Some(descriptors) = countermand::raise_descriptor_limit() {
         tracing::debug!(descriptors, "files and connections that may be open at once");
     }
-    let house = House::open(&config)?;
-    let doors = Doors::open(&config, &serve, &house).await?;
+    let house = House::open(config)?;
+    let doors = Doors::open(config, stdio, grace, &house).await?;
     house.recover();
     let ending = doors.serve(signals).await?;
     doors.close(ending).await;
-    house.leave(serve.grace).await;
+    house.leave(grace).await;
     Ok(())
 }
 
@@ -160,6 +168,8 @@ enum Ending {
 /// The ways in which calls come.
 struct Doors {
     gateway: Arc<Gateway>,
+    proxy: Arc<Proxy>,
+    runner: Runner,
     calls: Arc<Calls>,
     http: std::sync::Mutex<Option<HttpServer>>,
     stdio: bool,
@@ -169,10 +179,19 @@ struct Doors {
 }
 
 impl Doors {
-    async fn open(config: &Config, serve: &Serve, house: &House) -> Result<Self> {
+    async fn open(config: &Config, stdio: bool, grace: Duration, house: &House) -> Result<Self> {
         let world = &house.world;
+        let runner = Runner::new(Containment::Cgroup).context("failed to prepare for starting programs")?;
+        let engine = house.engine.clone();
+        let proxy = Proxy::new(
+            &config.servers,
+            config.transparent,
+            engine.clone(),
+            world.clock.clone(),
+            runner.clone(),
+        )?;
         let gateway =
-            Gateway::new(config, house.engine.clone(), world.upstreams.clone(), world.clock.clone())?;
+            Gateway::new(config, engine, world.upstreams.clone(), world.clock.clone(), proxy.clone())?;
         let listener = config.server.http.as_ref().and_then(|http| Some((http, http.listen?)));
         let http = match listener {
             Some((http, address)) => {
@@ -190,13 +209,15 @@ impl Doors {
             }
             None => None,
         };
-        let stdio = serve.stdio || http.is_none();
+        let stdio = stdio || http.is_none();
         Ok(Self {
             gateway: Arc::new(gateway),
+            proxy,
+            runner,
             calls: Calls::new(config.limits),
             http: std::sync::Mutex::new(http),
             stdio,
-            grace: serve.grace,
+            grace,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         })
@@ -243,6 +264,9 @@ impl Doors {
         if tokio::time::timeout(self.grace, self.calls.idle()).await.is_err() {
             tracing::warn!(calls = self.calls.len(), within = %spoken(self.grace), "some calls did not end in time");
         }
+        // With its end each server's word on what was cancelled there is the kernel's.
+        self.proxy.close().await;
+        self.runner.close(Stop::default(), self.grace).await;
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(Duration::from_secs(1), self.tasks.wait()).await.is_err() {

@@ -25,7 +25,7 @@ pub struct Client {
     pub revision: Revision,
     /// What carries it.
     pub transport: TransportKind,
-    /// The params of its `initialize`, where the revision has that.
+    /// What it has said of itself: the params of its `initialize`, or the `_meta` of a request that stands alone.
     pub introduction: Option<Arc<RawValue>>,
     /// What is said to it beside its requests. One that stands alone hears nothing there.
     pub back: Backchannel,

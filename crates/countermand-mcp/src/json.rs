@@ -74,8 +74,10 @@ pub fn raw_members(raw: &RawValue) -> Option<Vec<(String, Box<RawValue>)>> {
 pub fn raw_object<'a, V: AsRef<RawValue> + 'a>(
     members: impl IntoIterator<Item = (&'a str, V)>,
 ) -> Box<RawValue> {
-    let members: Vec<String> =
-        members.into_iter().map(|(name, value)| format!("{}:{}", quoted(name), value.as_ref().get())).collect();
+    let members: Vec<String> = members
+        .into_iter()
+        .map(|(name, value)| format!("{}:{}", quoted(name), value.as_ref().get()))
+        .collect();
     // Made of JSON alone, it is JSON.
     RawValue::from_string(format!("{{{}}}", members.join(","))).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -43,8 +43,8 @@ pub use calls::{CallHandle, Calls, Limits, Move, Presence};
 pub use client::{Backchannel, Client};
 pub use error::{RpcError, WireError};
 pub use handler::{Answer, Call, Delivery, Greeting, Handler, ServerInfo};
-pub use json::{raw_elements, raw_members, raw_object};
 pub use http::{HttpOptions, HttpServer};
+pub use json::{raw_elements, raw_members, raw_object};
 pub use level::Level;
 pub use log::Log;
 pub use peer::{

@@ -1,6 +1,7 @@
 //! Progress of a call, on its way to the client that asked for it.
 
 use crate::CallHandle;
+use crate::json::{raw_members, raw_object};
 use crate::message;
 use serde_json::value::RawValue;
 use std::fmt;
@@ -43,6 +44,31 @@ impl Progress {
         }
         let Some(json) = message::write_progress(&self.0.token, progress, total, message) else { return };
         if self.0.sink.offer(&self.0.handle, &json) {
+            *last = Some(progress);
+        }
+    }
+}
+
+impl Progress {
+    /// Tells the client what somebody else's progress notification says: its params, but with the client's own token. On
+    /// the same terms as [`send`](Self::send).
+    pub fn pass_on(&self, progress: f64, params: &RawValue) {
+        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| progress <= last) {
+            return;
+        }
+        let mut members = raw_members(params).unwrap_or_default();
+        for (name, value) in &mut members {
+            if name == "progressToken" {
+                value.clone_from(&self.0.token);
+            }
+        }
+        let params = raw_object(members.iter().map(|(name, value)| (name.as_str(), value)));
+        if self
+            .0
+            .sink
+            .offer(&self.0.handle, &message::write_notification("notifications/progress", Some(&params)))
+        {
             *last = Some(progress);
         }
     }
@@ -95,6 +121,17 @@ mod tests {
             progress.send(value, None, None);
         }
         assert_eq!(kept.0.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn somebody_elses_progress_is_passed_on_under_the_clients_token_and_as_it_was_written() {
+        let (progress, _, kept) = started();
+        let params = r#"{"progressToken":"theirs","progress":1.0,"x":[ 1.0 ]}"#;
+        let params = RawValue::from_string(params.to_owned()).unwrap();
+        progress.pass_on(1.0, &params);
+        progress.pass_on(1.0, &params);
+        let expected = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1.0,"x":[ 1.0 ]}}"#;
+        assert_eq!(*kept.0.lock().unwrap(), [expected]);
     }
 
     #[test]

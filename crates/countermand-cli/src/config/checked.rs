@@ -1,6 +1,7 @@
 //! What a config file means, once it has been checked.
 
 use super::report::{ConfigErrors, Problem, Source, Span, Warning};
+use super::server::McpServer;
 use countermand::{
     core::OnDisconnect,
     definition::{HttpUpstream, SecretSource, ToolDefinition, Value},
@@ -28,6 +29,10 @@ pub struct Config {
     pub on_orphan: Option<OnOrphan>,
     /// The upstreams, by name.
     pub upstreams: BTreeMap<String, HttpUpstream>,
+    /// Existing MCP servers whose tools appear as they are, in the order of their names.
+    pub servers: Vec<McpServer>,
+    /// Whether it is nothing but the front of its one MCP server, all of which passes.
+    pub transparent: bool,
     /// The tools, in the order of the file.
     pub tools: Vec<Tool>,
     /// What somebody should know, in the order of the file.

@@ -19,6 +19,7 @@ pub mod report;
 pub mod request;
 pub mod scope;
 pub mod secret;
+pub mod server;
 pub mod settings;
 pub mod shapes;
 pub mod siblings;
@@ -30,11 +31,12 @@ pub mod upstream;
 pub use checked::{Accepted, Admin, Config, Listener, OnReissue, SESSION_GRACE, Server, Tool};
 pub use countermand_mcp::Limits;
 pub use report::{ConfigErrors, Warning};
+pub use server::{Isolation, McpServer, McpTarget, Then, Unconfirmed};
 
 use fields::Reader;
 use node::Node;
 use report::{Problem, Sink, Source};
-use std::{cell::RefCell, collections::BTreeMap, path::Path, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 /// Reads and checks a config file. `env` looks up environment variables: one that a secret names
 /// and that is not set is a warning here, and [`Config::missing_secrets`] tells it before `serve`.
@@ -84,6 +86,31 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
     }
 }
 
+/// The config of a gateway that is nothing but the front of an existing MCP server.
+pub fn wrapping(server: McpServer, listen: Option<SocketAddr>, ledger: String) -> Config {
+    Config {
+        server: Server {
+            name: "countermand".to_owned(),
+            title: None,
+            version: None,
+            instructions: None,
+            http: listen.map(|address| Listener { listen: Some(address), ..Listener::default() }),
+        },
+        admin: None,
+        ledger,
+        retention: settings::DEFAULT_RETENTION,
+        limits: Limits::default(),
+        on_orphan: None,
+        upstreams: BTreeMap::new(),
+        servers: vec![server],
+        transparent: true,
+        tools: Vec::new(),
+        warnings: Vec::new(),
+        secrets: Vec::new(),
+        source: Source::new("", ""),
+    }
+}
+
 fn read(reader: &Reader<'_>, root: &Node) -> Option<Config> {
     let fields = reader.open(root, &shapes::ROOT)?;
     let server = settings::server(reader, fields.get("server"));
@@ -116,6 +143,8 @@ fn read(reader: &Reader<'_>, root: &Node) -> Option<Config> {
         limits,
         on_orphan,
         upstreams,
+        servers: Vec::new(),
+        transparent: false,
         tools,
         warnings: Vec::new(),
         secrets: Vec::new(),

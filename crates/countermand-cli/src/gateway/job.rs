@@ -1,7 +1,7 @@
 //! One call of a tool that has an operation: starts it, watches it, answers.
 
-use super::{Gateway, ServedTool, answer};
-use crate::config::OnReissue;
+use super::{Gateway, ServedTool};
+use crate::{answer, config::OnReissue};
 use countermand::{
     core::{
         CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row,

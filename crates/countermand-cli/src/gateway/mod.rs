@@ -1,11 +1,14 @@
 //! The gateway's tools, as the wire serves them.
 
-mod answer;
 mod job;
 mod read;
 mod status;
 
-use crate::config::{Config, SESSION_GRACE, Tool};
+use crate::{
+    answer,
+    config::{Config, SESSION_GRACE, Tool},
+    proxy::Proxy,
+};
 use countermand::{
     clock::SystemClock,
     core::{
@@ -16,12 +19,12 @@ use countermand::{
     engine::{Engine, UpstreamHealth},
     upstream::{HttpRead, Upstreams},
 };
-use countermand_mcp::{Answer, Call, Handler, RpcError, ServerInfo, TransportKind};
+use countermand_mcp::{
+    Answer, Call, Client, Greeting, Handler, Revision, RpcError, ServerInfo, TransportKind,
+};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json, value::RawValue};
 use std::{collections::HashMap, sync::Arc};
-
-pub(crate) use answer::{rfc3339, sentence, spoken};
 
 /// Serves the tools of a config.
 pub(crate) struct Gateway {
@@ -31,6 +34,8 @@ pub(crate) struct Gateway {
     engine: Engine,
     upstreams: Arc<Upstreams>,
     clock: Arc<SystemClock>,
+    /// The MCP servers that it stands before.
+    proxy: Arc<Proxy>,
 }
 
 /// A tool, ready to be called.
@@ -93,6 +98,7 @@ impl Gateway {
         engine: Engine,
         upstreams: Arc<Upstreams>,
         clock: Arc<SystemClock>,
+        proxy: Arc<Proxy>,
     ) -> anyhow::Result<Self> {
         let mut tools = HashMap::new();
         let mut listed = Vec::new();
@@ -115,7 +121,7 @@ impl Gateway {
             version: config.server.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned()),
             instructions: config.server.instructions.clone(),
         };
-        Ok(Self { info, tools, listed, engine, upstreams, clock })
+        Ok(Self { info, tools, listed, engine, upstreams, clock, proxy })
     }
 }
 
@@ -149,7 +155,25 @@ impl Handler for Gateway {
     }
 
     fn tools(&self) -> Vec<Arc<RawValue>> {
-        self.listed.clone()
+        let mut all = self.listed.clone();
+        all.extend(self.proxy.known_tools());
+        all
+    }
+
+    async fn greet(&self, client: &Client) -> Result<Greeting, RpcError> {
+        self.proxy.greet(client).await
+    }
+
+    fn serves(&self, method: &str, revision: Revision) -> bool {
+        self.proxy.serves(method, revision)
+    }
+
+    async fn request(&self, call: Call) -> Answer {
+        self.proxy.request(call, &self.listed).await
+    }
+
+    fn notified(&self, client: &Client, method: &str, params: Option<&RawValue>) {
+        self.proxy.notified(client, method, params);
     }
 
     async fn call(&self, call: Call) -> Answer {
@@ -164,6 +188,9 @@ impl Handler for Gateway {
             return status::serve(self, &call, &arguments).await;
         }
         let Some(tool) = self.tools.get(&call.tool).cloned() else {
+            if self.proxy.has_tool(&call.tool) {
+                return self.proxy.call_tool(call).await;
+            }
             return Answer::error(RpcError::invalid_params(format!("Unknown tool: {}", call.tool)));
         };
         let arguments = Value::Object(arguments);

@@ -1,7 +1,7 @@
 //! One call of a tool that only reads: no operation, no row; leaving it closes the connection upstream.
 
-use super::{ServedTool, answer};
-use crate::absence;
+use super::ServedTool;
+use crate::{absence, answer};
 use countermand::{
     template::Scope,
     upstream::{HttpFailure, HttpRead},

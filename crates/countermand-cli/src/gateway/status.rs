@@ -1,6 +1,7 @@
 //! `cancellation_status`: tells a caller what became of its own calls.
 
-use super::{Gateway, answer};
+use super::Gateway;
+use crate::answer;
 use countermand::core::{
     OnDisconnect, OperationId, Principal, Row, Timestamp,
     ports::{LedgerError, Query},

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::{
-    gateway::{rfc3339, sentence},
+    answer::{rfc3339, sentence},
     print,
 };
 

@@ -8,17 +8,11 @@ use super::{
     rounds::{self, Parked},
     server::Server,
 };
-use crate::{
-    absence,
-    config::SESSION_GRACE,
-    gateway::answer,
-};
+use crate::{absence, answer, config::SESSION_GRACE};
 use countermand::{
     core::{
         CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row, UpstreamId,
-        event::CancelAnswer,
-        ports::Clock as _,
-        row::hash_json,
+        event::CancelAnswer, ports::Clock as _, row::hash_json,
     },
     engine::Operation,
 };
@@ -344,17 +338,17 @@ pub(super) async fn cancel(
 
 /// Waits until the server was told, or it takes too long; the operation is driven on in any case.
 async fn told(mut operation: Operation, cause: Cause) -> Row {
-    let waiting = async {
-        while operation.view().row.phase == Phase::CancelRequested {
-            if operation.changed().await.is_none() {
-                break;
-            }
-        }
-    };
     if !cause.is_the_clients() {
-        let _late = tokio::time::timeout(TOLD_WITHIN, waiting).await;
+        let told = async {
+            while operation.view().row.phase == Phase::CancelRequested {
+                if operation.changed().await.is_none() {
+                    break;
+                }
+            }
+        };
+        let _late = tokio::time::timeout(TOLD_WITHIN, told).await;
     }
     let row = Row::clone(&operation.view().row);
-    operation.cancel(cause, None);
+    operation.leave_alone();
     row
 }

@@ -86,7 +86,9 @@ impl Forwarded {
                 "it had not been sent, and never will be"
             }
             CancelFate::Failed(why) => {
-                return CancelAnswer::NotAccepted(Trouble::new(format!("the cancel did not reach the server: {why}")));
+                return CancelAnswer::NotAccepted(Trouble::new(format!(
+                    "the cancel did not reach the server: {why}"
+                )));
             }
         };
         CancelAnswer::Accepted { how: how.to_owned() }
@@ -106,7 +108,9 @@ impl Forwarded {
         match tokio::time::timeout(KILL_WITHIN, program.ended()).await {
             Ok(_) => {
                 self.know(ended(End::Cancelled, None));
-                CancelAnswer::Accepted { how: "the server's process was ended, with all that it had started".to_owned() }
+                CancelAnswer::Accepted {
+                    how: "the server's process was ended, with all that it had started".to_owned(),
+                }
             }
             Err(_) => CancelAnswer::NotAccepted(Trouble::new("the server's process does not end")),
         }
@@ -215,7 +219,9 @@ pub(crate) struct Gone;
 
 impl Gone {
     fn trouble() -> Trouble {
-        Trouble::new("its connection to the MCP server ended with the gateway that had it; resolve it by hand")
+        Trouble::new(
+            "its connection to the MCP server ended with the gateway that had it; resolve it by hand",
+        )
     }
 }
 

@@ -18,6 +18,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(super) struct Link {
     pub(super) peer: Peer,
     program: Option<Control>,
+    /// Trips once its client has said that it is ready: before, it is told and asked nothing.
+    ready: CancellationToken,
     /// Trips once it can be used no more.
     dead: CancellationToken,
     /// The requests that are in flight, by their order, each with the way to who has made it.
@@ -86,6 +88,7 @@ impl Link {
         let link = Arc::new(Self {
             peer,
             program,
+            ready: CancellationToken::new(),
             dead: CancellationToken::new(),
             voices: Mutex::default(),
             emptied: Notify::new(),
@@ -108,9 +111,16 @@ impl Link {
 
     /// Enters a request among those in flight.
     pub(super) fn voice(self: &Arc<Self>, way: Way) -> Voice {
+        // Whoever asks for something is ready, whether it has said so or not.
+        self.ready();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, way);
         Voice { link: Arc::clone(self), number }
+    }
+
+    /// Its client is ready.
+    pub(super) fn ready(&self) {
+        self.ready.cancel();
     }
 
     /// How many requests are in flight.
@@ -184,6 +194,12 @@ async fn listen(link: Arc<Link>, mut heard: mpsc::Receiver<Heard>, server: Strin
             next = heard.recv() => next,
             lost = link.peer.closed() => break lost,
         };
+        if link.client.is_some() {
+            tokio::select! {
+                () = link.ready.cancelled() => {}
+                lost = link.peer.closed() => break lost,
+            }
+        }
         match next {
             Some(Heard::Noted { method, params }) => {
                 if let Some(client) = &link.client {
@@ -197,7 +213,9 @@ async fn listen(link: Arc<Link>, mut heard: mpsc::Receiver<Heard>, server: Strin
                 }
                 // Nobody there any more: dropped, it is answered with an error.
                 Some(Way::ByResults(sender)) => drop(sender.send(ask)),
-                None => ask.answer(Err(RpcError::method_not_found("a request to a client: nobody can be asked here"))),
+                None => ask.answer(Err(RpcError::method_not_found(
+                    "a request to a client: nobody can be asked here",
+                ))),
             },
             None => break link.peer.closed().await,
         }
@@ -210,7 +228,12 @@ async fn listen(link: Arc<Link>, mut heard: mpsc::Receiver<Heard>, server: Strin
             }
             None => "not ours".to_owned(),
         };
-        tracing::warn!(server, exit, in_flight = link.in_flight(), "the connection to an MCP server has ended: {lost}");
+        tracing::warn!(
+            server,
+            exit,
+            in_flight = link.in_flight(),
+            "the connection to an MCP server has ended: {lost}"
+        );
     }
     link.dead.cancel();
 }

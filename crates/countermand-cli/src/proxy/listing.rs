@@ -25,7 +25,12 @@ fn is_named(method: &str) -> bool {
 ///
 /// # Errors
 /// The server's; or that it did not answer.
-pub(super) async fn all(server: &Server, link: &Link, call: &Call, method: &str) -> Result<Vec<Box<RawValue>>, RpcError> {
+pub(super) async fn all(
+    server: &Server,
+    link: &Link,
+    call: &Call,
+    method: &str,
+) -> Result<Vec<Box<RawValue>>, RpcError> {
     let Some((_, member)) = LISTS.iter().find(|(name, _)| *name == method) else { return Ok(Vec::new()) };
     let (mut elements, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES {
@@ -87,7 +92,10 @@ impl Proxy {
     /// Lists what all servers have, after what is ours. A server that cannot be asked is left out, with a word in the log.
     pub(super) async fn listed(&self, call: &Call, method: &str, own: &[Arc<RawValue>]) -> Box<RawValue> {
         let asking = self.servers.iter().map(|server| async move {
-            let link = server.link(&call.client).await.map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
+            let link = server
+                .link(&call.client)
+                .await
+                .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
             if !offers(&link, method) {
                 return Ok(Vec::new());
             }
@@ -99,7 +107,12 @@ impl Proxy {
             match answer {
                 Ok(more) => elements.extend(more),
                 Err(error) => {
-                    tracing::warn!(server = server.config.name, method, "a server is left out of a list: {}", error.message);
+                    tracing::warn!(
+                        server = server.config.name,
+                        method,
+                        "a server is left out of a list: {}",
+                        error.message
+                    );
                 }
             }
         }
@@ -116,7 +129,8 @@ impl Proxy {
     /// Keeps what tools there are, for what the wire has to know of them.
     pub(super) fn remember(&self, tools: &[Box<RawValue>]) {
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let same = known.len() == tools.len() && known.iter().zip(tools).all(|(known, tool)| known.get() == tool.get());
+        let same = known.len() == tools.len()
+            && known.iter().zip(tools).all(|(known, tool)| known.get() == tool.get());
         if !same {
             *known = tools.iter().map(|tool| Arc::from(tool.clone())).collect();
         }
@@ -128,7 +142,11 @@ fn unambiguous(elements: Vec<Box<RawValue>>, method: &str) -> Vec<Box<RawValue>>
     let mut names = std::collections::HashSet::new();
     let first = |element: &Box<RawValue>| match raw::text(&raw::members(Some(element)), "name") {
         Some(name) if !names.insert(name.clone()) => {
-            tracing::warn!(name, method, "two have this name, and the first one is served: give one of the servers a `prefix`");
+            tracing::warn!(
+                name,
+                method,
+                "two have this name, and the first one is served: give one of the servers a `prefix`"
+            );
             false
         }
         _ => true,

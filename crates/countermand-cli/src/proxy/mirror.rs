@@ -4,7 +4,11 @@ use serde_json::{Value, value::RawValue};
 use std::sync::Arc;
 
 /// The mirrored arguments of one call: the headers' names, and plain values.
-pub(super) fn headers(tools: &[Arc<RawValue>], tool: &str, arguments: Option<&RawValue>) -> Vec<(String, String)> {
+pub(super) fn headers(
+    tools: &[Arc<RawValue>],
+    tool: &str,
+    arguments: Option<&RawValue>,
+) -> Vec<(String, String)> {
     let named = tools.iter().filter(|raw| raw.get().contains("x-mcp-header"));
     let parsed = named.filter_map(|raw| serde_json::from_str::<Value>(raw.get()).ok());
     let Some(found) = parsed.into_iter().find(|value| value["name"] == tool) else { return Vec::new() };
@@ -42,7 +46,8 @@ mod tests {
             "page": { "properties": { "size": { "x-mcp-header": "Size" }, "no": { "x-mcp-header": "No" } } },
         } } });
         let tools = [Arc::from(serde_json::value::to_raw_value(&tool).unwrap())];
-        let arguments = serde_json::value::to_raw_value(&json!({ "region": "eu", "page": { "size": 7 } })).unwrap();
+        let arguments =
+            serde_json::value::to_raw_value(&json!({ "region": "eu", "page": { "size": 7 } })).unwrap();
         let mut found = headers(&tools, "t", Some(&arguments));
         found.sort();
         let expected = [("Mcp-Param-Region", "eu"), ("Mcp-Param-Size", "7")];

@@ -103,7 +103,8 @@ impl Proxy {
     /// Where the one server cannot be reached.
     pub(crate) async fn greet(&self, client: &Client) -> Result<Greeting, RpcError> {
         if let Some(server) = self.sole() {
-            let link = server.link(client).await.map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
+            let link =
+                server.link(client).await.map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
             let hello = link.peer.hello();
             const OURS: [&str; 9] = [
                 "protocolVersion",
@@ -130,7 +131,10 @@ impl Proxy {
             match link {
                 Ok(link) => {
                     for (name, value) in raw::members(Some(&link.peer.hello().capabilities)) {
-                        if matches!(name.as_str(), "tools" | "prompts" | "resources" | "completions" | "logging") {
+                        if matches!(
+                            name.as_str(),
+                            "tools" | "prompts" | "resources" | "completions" | "logging"
+                        ) {
                             raw::set(&mut all, &name, value);
                         }
                     }
@@ -196,7 +200,11 @@ impl Proxy {
             let (listed, first) = (call.method.clone(), raw::get(&call.extra, "cursor").is_none());
             let params = call.extra.clone();
             let answer = self.pass(server, call, params, Vec::new()).await;
-            return if listed == "tools/list" { self.with_own(server, answer, first.then_some(own)) } else { answer };
+            return if listed == "tools/list" {
+                self.with_own(server, answer, first.then_some(own))
+            } else {
+                answer
+            };
         }
         if LISTS.iter().any(|(list, _)| *list == call.method) {
             let own = if call.method == "tools/list" { own } else { &[] };
@@ -211,7 +219,8 @@ impl Proxy {
             let mut members = raw::members(Some(result));
             let tools = listing::shown(server, "tools/list", raw::get(&members, "tools"));
             self.remember(&tools);
-            let all = own.unwrap_or_default().iter().map(|tool| &**tool).chain(tools.iter().map(|tool| &**tool));
+            let all =
+                own.unwrap_or_default().iter().map(|tool| &**tool).chain(tools.iter().map(|tool| &**tool));
             let all = raw::list(all);
             raw::set(&mut members, "tools", all);
             answer.result = Ok(raw::object(&members));
@@ -248,7 +257,10 @@ impl Proxy {
                 ..Outgoing::default()
             };
             let asking = async {
-                let link = server.link(&call.client).await.map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
+                let link = server
+                    .link(&call.client)
+                    .await
+                    .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
                 listing::ask(&link, outgoing).await
             };
             // Dropped at a cancel, the request is cancelled.
@@ -285,16 +297,18 @@ impl Proxy {
 
     /// Passes a client's notification on to the servers that it is connected to.
     pub(crate) fn notified(self: &Arc<Self>, client: &Client, method: &str, params: Option<&RawValue>) {
-        // Said by us when we connected.
-        if method == "notifications/initialized" || self.servers.is_empty() {
+        if self.servers.is_empty() {
             return;
         }
         let (proxy, client) = (Arc::clone(self), client.clone());
         let (method, params) = (method.to_owned(), params.map(ToOwned::to_owned));
         self.tools.tasks.spawn(async move {
             for server in &proxy.servers {
-                if let Some(link) = server.existing(&client).await {
-                    link.peer.notify(&method, params.clone());
+                let Some(link) = server.existing(&client).await else { continue };
+                match method.as_str() {
+                    // The server has heard it from us when we connected.
+                    "notifications/initialized" => link.ready(),
+                    _ => link.peer.notify(&method, params.clone()),
                 }
             }
         });

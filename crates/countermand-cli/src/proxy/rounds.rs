@@ -1,12 +1,12 @@
 //! What a server asks its client in the middle of a request, between the eras: older servers ask by requests of their own,
 //! 2026-07-28 by results that require input and a request that is made again.
 
+use super::{Proxy, server::Server};
 use super::{
     call::{InFlight, Origin, cancel},
     link::Link,
     raw,
 };
-use super::{Proxy, server::Server};
 use countermand::core::Cause;
 use countermand_mcp::{Ask, Call, Outgoing, RpcError};
 use serde_json::value::RawValue;
@@ -84,18 +84,29 @@ pub(super) fn park(proxy: &Arc<Proxy>, server: &Arc<Server>, parked: Parked) -> 
 ///
 /// # Errors
 /// Where such a request does not wait any more, or was somebody else's.
-pub(super) fn resumed(proxy: &Proxy, call: &Call, outgoing: &mut Outgoing) -> Result<Option<InFlight>, RpcError> {
-    let Some(state) = raw::text(&outgoing.params, STATE).filter(|state| state.starts_with("countermand-")) else {
+pub(super) fn resumed(
+    proxy: &Proxy,
+    call: &Call,
+    outgoing: &mut Outgoing,
+) -> Result<Option<InFlight>, RpcError> {
+    let Some(state) = raw::text(&outgoing.params, STATE).filter(|state| state.starts_with("countermand-"))
+    else {
         return Ok(None);
     };
-    let gone = || RpcError::invalid_params("The request that this one goes on with does not wait any more; make it anew");
+    let gone = || {
+        RpcError::invalid_params(
+            "The request that this one goes on with does not wait any more; make it anew",
+        )
+    };
     let mut waiting = proxy.waiting.lock();
     if waiting.get(&state).is_none_or(|parked| parked.origin.principal != call.client.principal) {
         return Err(gone());
     }
     let responses = raw::members(raw::get(&outgoing.params, RESPONSES));
     let Some(response) = raw::get(&responses, QUESTION) else {
-        return Err(RpcError::invalid_params(format!("Invalid params: `{RESPONSES}` has no answer to `{QUESTION}`")));
+        return Err(RpcError::invalid_params(format!(
+            "Invalid params: `{RESPONSES}` has no answer to `{QUESTION}`"
+        )));
     };
     let Parked { flight, ask, .. } = waiting.remove(&state).ok_or_else(gone)?;
     drop(waiting);
@@ -166,6 +177,9 @@ mod tests {
         let other = renumbered(note.clone(), &raw::json("8"), &raw::json("\"s\""));
         assert_eq!(other.get(), note.get());
         let renumbered = renumbered(note, &raw::json("7"), &raw::json("\"s\""));
-        assert_eq!(renumbered.get(), r#"{"x":1.0,"_meta":{"a":[ ],"io.modelcontextprotocol/subscriptionId":"s"}}"#);
+        assert_eq!(
+            renumbered.get(),
+            r#"{"x":1.0,"_meta":{"a":[ ],"io.modelcontextprotocol/subscriptionId":"s"}}"#
+        );
     }
 }

@@ -201,7 +201,8 @@ impl Said {
     }
 
     fn introduction(self, client: &Client) -> Introduction {
-        let ours = || raw::json(&format!(r#"{{"name":"countermand","version":"{}"}}"#, env!("CARGO_PKG_VERSION")));
+        let ours =
+            || raw::json(&format!(r#"{{"name":"countermand","version":"{}"}}"#, env!("CARGO_PKG_VERSION")));
         Introduction {
             client_info: self.info.unwrap_or_else(ours),
             capabilities: self.capabilities,

@@ -44,7 +44,7 @@ impl Asked {
             door.annotations.check(door.handler.tools(), &params.tool, params.arguments, exchange.headers)?;
         }
         let level = exchange.params.log_level()?;
-        let client = door.alone(exchange.revision);
+        let client = door.alone(exchange.revision, exchange.params);
         let admission = door.calls.admit(&client.principal)?;
         // It is asked by results that require input.
         let caller = Caller { client, level, presence: Presence::constant(), asks: None };

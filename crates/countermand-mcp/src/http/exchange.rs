@@ -157,7 +157,7 @@ async fn alone<H: Handler>(
     let result = match Served::find(&request.method, revision, &*door.handler).map_err(&refuse)? {
         Served::ByHandler => None,
         Served::Here(Method::Discover) => {
-            let client = door.alone(revision);
+            let client = door.alone(revision, params);
             let greeting = closed.run_until_cancelled(door.handler.greet(&client)).await;
             let greeting = greeting.ok_or(Refusal::Gone)?.map_err(&refuse)?;
             Some(methods::discover(&greeting, &door.handler.server_info()))

@@ -15,6 +15,7 @@ mod watched;
 
 pub use options::HttpOptions;
 
+use crate::params::Params;
 use crate::{Backchannel, Calls, Client, Handler, Revision, TransportKind, WireError, platform};
 use annotations::Annotations;
 use hyper::rt::Executor;
@@ -63,14 +64,14 @@ struct Door<H> {
 
 impl<H> Door<H> {
     /// The client of a request that stands alone.
-    fn alone(&self, revision: Revision) -> Client {
+    fn alone(&self, revision: Revision, params: &Params<'_>) -> Client {
         Client {
             id: None,
             principal: self.options.principal.clone(),
             session: None,
             revision,
             transport: TransportKind::Http,
-            introduction: None,
+            introduction: params.meta().map(|meta| Arc::from(meta.to_owned())),
             back: Backchannel::nowhere(),
             gone: CancellationToken::new(),
         }

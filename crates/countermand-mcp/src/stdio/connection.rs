@@ -90,9 +90,9 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The client of a request under that revision: the one that was introduced, or one that stands alone.
-    fn client_of(&self, revision: Revision) -> Client {
+    fn client_of(&self, revision: Revision, params: &Params<'_>) -> Client {
         let introduced = self.introduced.lock().clone().filter(|client| client.revision == revision);
-        introduced.unwrap_or_else(|| self.client(None, revision, None))
+        introduced.unwrap_or_else(|| self.client(None, revision, params.meta()))
     }
 
     /// Does what a message asks for. What has to be answered at once is returned.
@@ -132,7 +132,7 @@ impl<H: Handler> Connection<H> {
         match served {
             Served::Here(Method::Initialize) => self.initialize(request, &params),
             Served::Here(Method::Discover) => {
-                let (client, handler) = (self.client_of(revision), self.handler.clone());
+                let (client, handler) = (self.client_of(revision, &params), self.handler.clone());
                 self.soon(request, async move {
                     let greeting = handler.greet(&client).await?;
                     Ok(methods::discover(&greeting, &handler.server_info()))
@@ -238,7 +238,7 @@ impl<H: Handler> Connection<H> {
             log: level.map(|level| Log::new(handle.clone(), level, sink())),
             presence: Presence::constant(),
             back: Backchannel::of_call(handle, sink(), asks),
-            client: self.client_of(revision),
+            client: self.client_of(revision, params),
             request_id: request.id.to_owned(),
         };
         let tasks = admission.tasks();

@@ -151,6 +151,11 @@ impl Operation {
         self.last_word(Said::Left(cause));
     }
 
+    /// This call has nothing to say to it any more: of what was cancelled before it was recorded.
+    pub fn leave_alone(mut self) {
+        self.unsaid = None;
+    }
+
     /// Its answer has reached the transport.
     pub fn delivered(&mut self) {
         self.last_word(Said::Delivered);

@@ -3,6 +3,7 @@
 use super::{Engine, Inner, Performer, audience::Audience, operation::Operation};
 use countermand_core::{
     OperationId, Row,
+    event::Event,
     ports::{Definition, Entry, LedgerError, Upstream},
 };
 use std::sync::Arc;
@@ -91,12 +92,15 @@ impl Engine {
 
     /// Records a row, and spawns its driver.
     pub(super) async fn record(self, row: Row, performer: Performer) -> Result<Operation, StartError> {
-        let entry = Entry {
-            at: row.created_at,
-            event: "intended".to_owned(),
-            phase: row.phase,
-            note: Some(row.tool.clone()),
+        // What was asked for without a row begins with its cancel.
+        let (event, note) = match row.cause {
+            Some(cause) => {
+                let wanted = Event::CancelWanted { cause, reason: row.reason.clone() };
+                (wanted.name(), wanted.note())
+            }
+            None => ("intended", Some(row.tool.clone())),
         };
+        let entry = Entry { at: row.created_at, event: event.to_owned(), phase: row.phase, note };
         let id = row.id;
         self.inner.lock().starting.insert(id, Vec::new());
         let _starting = Starting { inner: self.inner.clone(), id };
