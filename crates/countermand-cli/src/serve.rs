@@ -98,6 +98,8 @@ fn checked(serve: &Serve) -> Result<Config> {
 
 /// The ledgers that this process holds, and the engines over them.
 struct House {
+    /// The ledger's file.
+    home: PathBuf,
     world: World,
     engine: Engine,
     siblings: Option<Siblings>,
@@ -111,15 +113,22 @@ impl House {
     fn open(config: &Config) -> Result<Self> {
         let base = LedgerUrl::parse(&config.ledger, Path::new("."))?.path().to_owned();
         let world = World { teller: Some(teller::of(config)), ..World::new(config.retention) };
-        let (ledger, siblings) = if serves_http(config) {
-            (SqliteLedger::open(&base, OpenMode::Gateway)?, None)
+        let (ledger, siblings, home) = if serves_http(config) {
+            (SqliteLedger::open(&base, OpenMode::Gateway)?, None, base)
         } else {
             let (ledger, own) = open_first_free(&base)?;
-            (ledger, Some(Siblings::new(&base, &own, world.clone())))
+            (ledger, Some(Siblings::new(&base, &own, world.clone())), own)
         };
-        tracing::info!(epoch = ledger.epoch(), "the ledger is open");
+        tracing::info!(ledger = %home.display(), epoch = ledger.epoch(), "the ledger is open");
         let engine = world.engine(Arc::new(ledger));
-        Ok(Self { world, engine, siblings, tasks: TaskTracker::new(), leaving: CancellationToken::new() })
+        Ok(Self {
+            home,
+            world,
+            engine,
+            siblings,
+            tasks: TaskTracker::new(),
+            leaving: CancellationToken::new(),
+        })
     }
 
     /// Goes on with what earlier incarnations started.
@@ -189,7 +198,9 @@ impl Doors {
             engine.clone(),
             world.clock.clone(),
             runner.clone(),
+            &house.home,
         )?;
+        proxy.sweep().await;
         let gateway =
             Gateway::new(config, engine, world.upstreams.clone(), world.clock.clone(), proxy.clone())?;
         let listener = config.server.http.as_ref().and_then(|http| Some((http, http.listen?)));

@@ -22,7 +22,7 @@ use countermand::{
     notify::OnOrphan,
     template::RequestTemplate,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tool that countermand adds itself.
 pub const BUILT_IN: &str = "cancellation_status";
@@ -39,6 +39,8 @@ const LATER: [&str; 3] = ["sql", "command", "steps"];
 pub struct Shared<'a> {
     /// The upstreams; `None` for one that has errors of its own.
     pub upstreams: BTreeMap<String, Option<HttpUpstream>>,
+    /// The names of existing MCP servers, which no tool names.
+    pub servers: BTreeSet<String>,
     /// The presets.
     pub presets: Presets<'a>,
     /// `defaults`.
@@ -147,6 +149,13 @@ fn read_upstream(reader: &Reader<'_>, fields: &Fields<'_>, shared: &Shared<'_>) 
     let name = reader.name(node)?;
     match shared.upstreams.get(&name) {
         Some(upstream) => upstream.clone(),
+        None if shared.servers.contains(&name) => {
+            let message = format!(
+                "`{name}` is an MCP server: its tools appear as they are, and it is no upstream of others"
+            );
+            reader.error(node.at, message, "leave this tool out, or name an HTTP upstream");
+            None
+        }
         None => {
             let help = match suggest(&name, known) {
                 none if none == "there are none" => "add it under `upstreams:`".to_owned(),

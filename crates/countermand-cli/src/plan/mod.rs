@@ -6,8 +6,10 @@
 mod moments;
 mod promises;
 mod render;
+mod servers;
 mod show;
 
+pub use servers::ServerPlan;
 pub(crate) use show::undo as undo_line;
 
 use crate::config::{Config, OnReissue, Tool};
@@ -23,6 +25,8 @@ pub struct Plan {
     pub server: String,
     /// The tools, in the order of the file.
     pub tools: Vec<ToolPlan>,
+    /// The existing MCP servers, in the order of their names.
+    pub servers: Vec<ServerPlan>,
 }
 
 /// The plan of a tool.
@@ -124,7 +128,11 @@ pub struct Risk {
 impl Plan {
     /// The plan of a checked config.
     pub fn of(config: &Config) -> Self {
-        Self { server: config.server.name.clone(), tools: config.tools.iter().map(ToolPlan::of).collect() }
+        Self {
+            server: config.server.name.clone(),
+            tools: config.tools.iter().map(ToolPlan::of).collect(),
+            servers: config.servers.iter().map(ServerPlan::of).collect(),
+        }
     }
 
     /// The plan for people: wrapped to `width` columns, or one line per statement without one.

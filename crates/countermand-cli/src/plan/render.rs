@@ -1,6 +1,6 @@
 //! The plan for people.
 
-use super::{Moment, Plan, ToolPlan};
+use super::{Moment, Plan, ServerPlan, ToolPlan};
 use std::fmt::Write as _;
 
 /// The narrowest second column that is worth wrapping to.
@@ -15,7 +15,7 @@ struct Columns {
 
 pub(super) fn render(plan: &Plan, width: Option<usize>) -> String {
     let mut text = String::new();
-    if plan.tools.is_empty() {
+    if plan.tools.is_empty() && plan.servers.is_empty() {
         let _ = writeln!(text, "{}: no tools", plan.server);
     }
     for (n, tool) in plan.tools.iter().enumerate() {
@@ -24,7 +24,36 @@ pub(super) fn render(plan: &Plan, width: Option<usize>) -> String {
         }
         text.push_str(&one(tool, width));
     }
+    for server in &plan.servers {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&server_of(server, width));
+    }
     text
+}
+
+fn server_of(server: &ServerPlan, width: Option<usize>) -> String {
+    let firsts = server.moments.iter().map(|moment| moment.when);
+    let first = firsts.map(|first| first.chars().count()).max().unwrap_or_default();
+    let mut columns = Columns { first, width, text: String::new() };
+    let named = if server.prefix.is_empty() { String::new() } else { format!(", as {}*", server.prefix) };
+    let _ =
+        writeln!(columns.text, "{}: the tools of an MCP server{named} ({})", server.server, server.target);
+    for line in wrap(&server.summary, width.map(|width| width.saturating_sub(2).max(NARROWEST))) {
+        let _ = writeln!(columns.text, "  {line}");
+    }
+    columns.head("When a cancel comes");
+    server.moments.iter().for_each(|moment| columns.moment(moment));
+    columns.head("What bounds it");
+    for bound in &server.bounds {
+        columns.row(&format!("{} {}", bound.bound, bound.time), &bound.what);
+    }
+    columns.head("What cannot be promised");
+    for risk in &server.risks {
+        columns.row(risk.risk, &risk.what);
+    }
+    columns.text
 }
 
 fn one(tool: &ToolPlan, width: Option<usize>) -> String {

@@ -78,7 +78,7 @@ impl Passed<'_> {
             let connecting = async {
                 tokio::select! {
                     ended = self.call.handle.cancelled() => Err(Some(ended)),
-                    link = self.server.link(&self.call.client) => Ok(link),
+                    link = self.link() => Ok(link),
                 }
             };
             let link = match connecting.await {
@@ -99,7 +99,7 @@ impl Passed<'_> {
                 (Way::Back(self.call.back.clone()), None)
             };
             let voice = link.voice(way);
-            if self.server.is_for_one_call() {
+            if self.is_for_one_call() {
                 let link = Arc::clone(&link);
                 self.proxy.tools.tasks.spawn(async move {
                     link.idle().await;
@@ -107,6 +107,18 @@ impl Passed<'_> {
                 });
             }
             return Ok(InFlight { link, pending, voice, questions });
+        }
+    }
+
+    /// Only what has effects of its own is worth a process of its own.
+    fn is_for_one_call(&self) -> bool {
+        self.server.is_for_one_call() && self.call.method == "tools/call"
+    }
+
+    async fn link(&self) -> Result<Arc<Link>, String> {
+        match self.is_for_one_call() {
+            true => self.server.link_of_call(&self.call.client).await,
+            false => self.server.link(&self.call.client).await,
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Link {
     next: AtomicU64,
     /// Whose it is; it is shared where it is nobody's.
     client: Option<Client>,
+    /// Whether all who share it are one: there is only one client on a pair of streams.
+    one_party: bool,
     /// What the server notifies of by itself, for those who listen.
     notes: broadcast::Sender<Note>,
 }
@@ -79,11 +81,10 @@ impl Link {
     pub(super) async fn open(
         server: &McpServer,
         introduction: Introduction,
-        client: Option<Client>,
+        (client, one_party): (Option<Client>, bool),
         tools: &Tools,
     ) -> Result<Arc<Self>, String> {
-        let name = uuid::Uuid::now_v7().to_string();
-        let Started { peer, heard, program } = start(server, introduction, &name, tools).await?;
+        let Started { peer, heard, program } = start(server, introduction, tools).await?;
         tracing::info!(server = server.name, revision = %peer.hello().revision, "connected to an MCP server");
         let link = Arc::new(Self {
             peer,
@@ -94,6 +95,7 @@ impl Link {
             emptied: Notify::new(),
             next: AtomicU64::new(0),
             client,
+            one_party,
             notes: broadcast::channel(256).0,
         });
         tools.tasks.spawn(listen(Arc::clone(&link), heard, server.name.clone(), tools.tasks.clone()));
@@ -177,7 +179,9 @@ impl Link {
                 let newest = voices.values().rev().find(|way| way.can_ask()).cloned();
                 newest.or_else(|| Some(Way::Back(client.back.clone()))).filter(Way::can_ask)
             }
-            None if voices.len() == 1 => voices.values().next().filter(|way| way.can_ask()).cloned(),
+            None if voices.len() == 1 || self.one_party => {
+                voices.values().rev().find(|way| way.can_ask()).cloned()
+            }
             None => None,
         }
     }

@@ -13,6 +13,7 @@ mod server;
 mod rounds;
 mod call;
 mod listing;
+mod listening;
 mod mirror;
 
 pub(crate) use forward::{Gone, is_forwarded};
@@ -25,6 +26,7 @@ use listing::LISTS;
 use serde_json::value::RawValue;
 use server::Server;
 use start::Tools;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +55,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of these servers; of none for a gateway without any. `transparent` where we are nothing but the front of one.
+    /// In front of these servers; of none for a gateway without any. `transparent` where we are nothing but the front of
+    /// one. `home` is the ledger's file.
     ///
     /// # Errors
     /// Where programs or connections cannot be made at all.
@@ -63,8 +66,9 @@ impl Proxy {
         engine: Engine,
         clock: Arc<SystemClock>,
         runner: Runner,
+        home: &Path,
     ) -> anyhow::Result<Arc<Self>> {
-        let tools = Arc::new(Tools::new(runner)?);
+        let tools = Arc::new(Tools::new(runner, home)?);
         let servers = servers.iter().map(|config| Arc::new(Server::new(config.clone(), Arc::clone(&tools))));
         Ok(Arc::new(Self {
             servers: servers.collect(),
@@ -93,7 +97,11 @@ impl Proxy {
         match self.servers.len() {
             0 => false,
             _ if self.transparent => true,
-            _ => LISTS.iter().any(|(list, _)| *list == method) || ROUTED.contains(&method),
+            _ => {
+                LISTS.iter().any(|(list, _)| *list == method)
+                    || ROUTED.contains(&method)
+                    || method == "subscriptions/listen"
+            }
         }
     }
 
@@ -196,6 +204,9 @@ impl Proxy {
 
     /// Serves any other request. `own` are our own tools.
     pub(crate) async fn request(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
+        if call.method == "subscriptions/listen" && !self.passes_listening(&call).await {
+            return self.listen(call).await;
+        }
         if let Some(server) = self.sole() {
             let (listed, first) = (call.method.clone(), raw::get(&call.extra, "cursor").is_none());
             let params = call.extra.clone();
@@ -211,6 +222,18 @@ impl Proxy {
             return Answer::result(self.listed(&call, &call.method, own).await);
         }
         self.route(call).await
+    }
+
+    /// Whether the one server has subscriptions of the same kind.
+    async fn passes_listening(&self, call: &Call) -> bool {
+        match self.sole() {
+            Some(server) => match server.link(&call.client).await {
+                Ok(link) => link.peer.hello().revision.is_stateless(),
+                // It is told so when it is asked.
+                Err(_) => true,
+            },
+            None => false,
+        }
     }
 
     /// A page of tools, with ours before the first ones.
@@ -312,6 +335,11 @@ impl Proxy {
                 }
             }
         });
+    }
+
+    /// Ends what an earlier process on the same ledger has left.
+    pub(crate) async fn sweep(&self) {
+        self.tools.sweep().await;
     }
 
     /// Ends every connection and every program.

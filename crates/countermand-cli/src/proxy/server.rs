@@ -3,7 +3,7 @@
 use super::{forward, link::Link, raw, start::Tools};
 use crate::config::{Isolation, McpServer};
 use countermand::core::ports::Definition;
-use countermand_mcp::{Client, Introduction};
+use countermand_mcp::{Client, Introduction, TransportKind};
 use serde_json::value::RawValue;
 use std::{
     collections::HashMap,
@@ -59,8 +59,15 @@ impl Server {
         self.config.isolation.unwrap_or(Isolation::Session)
     }
 
-    /// The connection for a request of this client: its own, a shared one, or one for this request alone, which the
-    /// caller closes. It is made where there is none.
+    /// A connection for one call alone, which the caller closes.
+    ///
+    /// # Errors
+    /// Why there is none, in words for a caller.
+    pub(super) async fn link_of_call(&self, client: &Client) -> Result<Arc<Link>, String> {
+        self.open(Said::of(client).introduction(client), (Some(client.clone()), true)).await
+    }
+
+    /// The connection for whatever else a client asks: its own, or a shared one. It is made where there is none.
     ///
     /// # Errors
     /// Why there is none, in words for a caller.
@@ -72,9 +79,6 @@ impl Server {
             None => Key::Shared(said.capabilities.get().to_owned()),
         };
         let introduction = said.introduction(client);
-        if self.isolation() == Isolation::Call {
-            return self.open(introduction, Some(client.clone())).await;
-        }
         let place = Arc::clone(self.lock().entry(key.clone()).or_default());
         let mut link = place.link.lock().await;
         if let Some(link) = link.as_ref().filter(|link| !link.is_dead()) {
@@ -82,7 +86,7 @@ impl Server {
         }
         place.may_try()?;
         let owner = own.map(|_| client.clone());
-        let opened = self.open(introduction, owner.clone()).await;
+        let opened = self.open(introduction, (owner.clone(), client.transport == TransportKind::Stdio)).await;
         place.tried(opened.as_ref().err());
         let opened = opened?;
         *link = Some(Arc::clone(&opened));
@@ -102,8 +106,12 @@ impl Server {
         Ok(opened)
     }
 
-    async fn open(&self, introduction: Introduction, client: Option<Client>) -> Result<Arc<Link>, String> {
-        Link::open(&self.config, introduction, client, &self.tools)
+    async fn open(
+        &self,
+        introduction: Introduction,
+        whose: (Option<Client>, bool),
+    ) -> Result<Arc<Link>, String> {
+        Link::open(&self.config, introduction, whose, &self.tools)
             .await
             .map_err(|why| format!("The MCP server `{}` could not be reached: {why}", self.config.name))
     }
@@ -115,7 +123,7 @@ impl Server {
         link.filter(|link| !link.is_dead())
     }
 
-    /// Whether every request has a connection of its own.
+    /// Whether every call has a connection of its own.
     pub(super) fn is_for_one_call(&self) -> bool {
         self.isolation() == Isolation::Call
     }

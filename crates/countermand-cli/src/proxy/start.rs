@@ -2,13 +2,14 @@
 
 use crate::config::{McpServer, McpTarget};
 use countermand::{
+    core::row::hash_json,
     definition::Value,
     process::{Control, Inherit, Output, Runner, Spawn, Stdin, Stop},
     secret::Secrets,
 };
 use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerOptions, Target};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// What servers are started with.
 pub(super) struct Tools {
     pub(super) runner: Runner,
+    /// What the names of all programs begin with that are started here: the next start finds by it what we have left.
+    family: String,
     pub(super) secrets: Secrets,
     pub(super) http: reqwest::Client,
     /// Whatever outlives a request.
@@ -28,12 +31,34 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    pub(super) fn new(runner: Runner) -> anyhow::Result<Self> {
+    /// `home` is where the ledger is: whoever holds it has no other's programs to mind.
+    pub(super) fn new(runner: Runner, home: &Path) -> anyhow::Result<Self> {
+        let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+        let hash = hash_json(&home.to_string_lossy().into_owned().into());
+        let family = format!("server-{}-", &hash[..16]);
         let http = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(10))
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
-        Ok(Self { runner, secrets: Secrets::new(), http, tasks: TaskTracker::new() })
+        Ok(Self { runner, family, secrets: Secrets::new(), http, tasks: TaskTracker::new() })
+    }
+}
+
+impl Tools {
+    /// Ends the programs that an earlier process of ours has left when it was killed. Theirs died with it, or saw the end
+    /// of their input; what they had started may not have noticed.
+    pub(super) async fn sweep(&self) {
+        let left = match self.runner.names(&self.family).await {
+            Ok(left) => left,
+            Err(error) => {
+                tracing::warn!("failed to look for what an earlier process has left: {error}");
+                return;
+            }
+        };
+        for name in left {
+            tracing::warn!(name, "a program of an MCP server that an earlier process has left is ended");
+            self.runner.adopt(&name, None, None, Stop { grace: GRACE, ..Stop::default() });
+        }
     }
 }
 
@@ -45,14 +70,13 @@ pub(super) struct Started {
     pub(super) program: Option<Control>,
 }
 
-/// Starts a server, and introduces its client. `name` is what its processes can be found by.
+/// Starts a server, and introduces its client.
 ///
 /// # Errors
 /// Why not, in words for a caller.
 pub(super) async fn start(
     server: &McpServer,
     introduction: Introduction,
-    name: &str,
     tools: &Tools,
 ) -> Result<Started, String> {
     let options = PeerOptions { connect_within: server.connect_within, ..PeerOptions::default() };
@@ -63,7 +87,7 @@ pub(super) async fn start(
                 variables.push((variable.into(), resolved(value, &tools.secrets).await?.into()));
             }
             let spawn = Spawn {
-                operation: name.to_owned(),
+                operation: format!("{}{}", tools.family, uuid::Uuid::now_v7()),
                 argv: argv.iter().map(Into::into).collect(),
                 cwd: cwd.clone(),
                 inherit: Inherit::All,
