@@ -309,6 +309,16 @@ impl Connection {
         });
     }
 
+    /// An answer to that id was above the limit. False if nothing of ours has that id.
+    pub(super) fn answered_too_long(&self, id: Option<&str>) -> bool {
+        let id = id.and_then(|id| id.parse().ok());
+        let slot = id.and_then(|id| self.slot(id));
+        if let Some(slot) = &slot {
+            self.lose(slot, Lost::TooLarge(self.options.message));
+        }
+        slot.is_some()
+    }
+
     fn noted(&self, method: &str, params: Option<&RawValue>, via: Option<&Arc<Slot>>) {
         match method {
             "notifications/progress" => self.progressed(params),

@@ -33,12 +33,12 @@ enum Event {
     Ordered,
     /// How the response ended without an answer, if so.
     Done(Option<Lost>),
-    /// A notification of a cancel is over.
-    Told,
+    /// A notification of a cancel is over. Whether it may have overtaken the request.
+    Told(bool),
 }
 
 /// A delivery of a cancel.
-type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Telling = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Carries a request until it is answered, lost or cancelled.
 pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json: String) {
@@ -60,7 +60,7 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
             () = connection.stop.cancelled() => Event::Stopped,
             () = slot.orders.notified() => Event::Ordered,
             lost = &mut exchange, if !done => Event::Done(lost),
-            Some(()) = told => Event::Told,
+            Some(overtaken) = told => Event::Told(overtaken),
         };
         match event {
             Event::Stopped => return connection.lose(&slot, connection.lost().unwrap_or(Lost::Closed)),
@@ -84,11 +84,10 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
                     connection.lose(&slot, lost);
                 }
             }
-            Event::Told => {
-                let late = is_first && !done && !arrived.is_cancelled();
+            Event::Told(overtaken) => {
                 is_first = false;
-                telling =
-                    late.then(|| -> Telling { Box::pin(tell_again(link.clone(), slot.id, arrived.clone())) });
+                let again = || -> Telling { Box::pin(tell_again(link.clone(), slot.id, arrived.clone())) };
+                telling = (overtaken && !done).then(again);
             }
         }
         // An answer that is there ends its response by itself.
@@ -102,22 +101,24 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
     }
 }
 
-/// Notifies the server of a cancel.
-async fn tell(link: Arc<Link>, id: u64, order: Order, arrived: CancellationToken) {
-    let _bounded = tokio::time::timeout(OVERTAKE, arrived.cancelled()).await;
+/// Notifies the server of a cancel. True if nothing shows that it had the request before.
+async fn tell(link: Arc<Link>, id: u64, order: Order, arrived: CancellationToken) -> bool {
+    let overtaken = tokio::time::timeout(OVERTAKE, arrived.cancelled()).await.is_err();
     let json = letter::cancelled(id, order.reason.as_deref());
     order.teller.tell(match link.control(json).await {
         Ok(()) => CancelFate::Acknowledged,
         Err(lost) => CancelFate::Failed(lost.to_string()),
     });
+    overtaken
 }
 
 /// Notifies the server of the same cancel once it has the request.
-async fn tell_again(link: Arc<Link>, id: u64, arrived: CancellationToken) {
+async fn tell_again(link: Arc<Link>, id: u64, arrived: CancellationToken) -> bool {
     arrived.cancelled().await;
     if let Err(lost) = link.control(letter::cancelled(id, None)).await {
         tracing::debug!("a cancel was not told a second time: {lost}");
     }
+    false
 }
 
 /// Sends the request and reads its response. `None` if that brought the answer.
