@@ -42,7 +42,8 @@ impl Pending {
     ///   [`Pending::next`] goes on: an answer may still come, or [`Happened::Lost`] when the server ends the
     ///   response without one. In a session the notification goes its own way, so it waits until the request has
     ///   certainly left, 250 ms at most, and is sent a second time if the server is seen to have received the
-    ///   request only after the first.
+    ///   request only after the first. Towards a server over HTTP that gave no session the response is closed as
+    ///   well, once the notification is through, and nothing more comes.
     /// - Over HTTP of 2026-07-28 the response is closed, which is the cancel, and nothing more comes:
     ///   [`Lost::Cancelled`](super::Lost::Cancelled).
     ///

@@ -2,7 +2,7 @@
 
 use crate::http_support::Server;
 use crate::stdio_support::Bed;
-use crate::support::http::target;
+use crate::support::http::{Between, target};
 use crate::support::{ask, call, introduction, lost, next, result, soon};
 use crate::theirs;
 use countermand_core::Cause;
@@ -154,11 +154,88 @@ async fn a_server_of_rmcp_on_streams_is_called_and_cancelled() {
 async fn a_server_of_rmcp_over_http_is_called_and_cancelled() {
     for revision in Revision::ALL {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let (address, mut calls) = theirs::over_http(&tasks, &stop).await;
+        let (address, mut calls) = theirs::over_http(&tasks, &stop, true).await;
         let peer = over_http(address, revision).await;
         rounds(&peer, &mut calls, fate(revision)).await;
         soon("the close", peer.close(Duration::from_secs(10))).await;
         stop.cancel();
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_rmcp_without_sessions_hears_a_cancel_of_each_revision() {
+    for revision in Revision::ALL {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let (address, mut calls) = theirs::over_http(&tasks, &stop, false).await;
+        let peer = over_http(address, revision).await;
+        rounds(&peer, &mut calls, fate(revision)).await;
+        soon("the close", peer.close(Duration::from_secs(10))).await;
+        stop.cancel();
+    }
+}
+
+#[tokio::test]
+async fn over_http_2_a_cancel_resets_the_one_stream() {
+    let mut server = Server::start(HttpOptions::default()).await;
+    let mut target = target(server.address);
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).http2_prior_knowledge();
+    target.client = client.build().unwrap();
+    let peer = connect(Target::Http(target), Revision::V2026_07_28).await;
+    let mut pendings = Vec::new();
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        pendings.push(peer.request(call("held")));
+        held.push(server.held().await);
+    }
+    let mut receipt = pendings[1].cancel(None);
+    assert_eq!(held[1].cancelled().await, Cause::ClientDisconnected);
+    assert_eq!(soon("a fate", receipt.fate()).await, CancelFate::StreamClosed);
+    for (nth, held) in held.into_iter().enumerate() {
+        held.answer("yes", false).await;
+        if nth != 1 {
+            assert!(result(&mut pendings[nth]).await.contains("yes"));
+        }
+    }
+    server.stop.cancel();
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_loses_nothing_of_a_session_and_cancels_what_stands_alone() {
+    for revision in Revision::ALL {
+        let mut server = Server::start(HttpOptions::default()).await;
+        let between = Between::start(server.address).await;
+        let peer = over_http(between.address, revision).await;
+        let mut pending = peer.request(call("held"));
+        let held = server.held().await;
+        let mut steps = 1..;
+        let mut step = |held: &crate::http_support::Held| {
+            let at = steps.next().unwrap();
+            held.progress.as_ref().unwrap().send(f64::from(at), None, None);
+            at
+        };
+        for _ in 0..3 {
+            let at = step(&held);
+            let Happened::Progress(note) = next(&mut pending).await else { panic!("no progress") };
+            assert_eq!(note.progress, f64::from(at));
+            between.cut();
+            if revision.is_stateless() {
+                break;
+            }
+            // While nobody is there.
+            let at = step(&held);
+            let Happened::Progress(note) = next(&mut pending).await else { panic!("no progress") };
+            assert_eq!(note.progress, f64::from(at));
+        }
+        if revision.is_stateless() {
+            assert!(matches!(lost(&mut pending).await, Lost::Broken(_) | Lost::Ended));
+            assert_eq!(held.cancelled().await, Cause::ClientDisconnected);
+            held.answer("late", false).await;
+        } else {
+            between.cut();
+            held.answer("yes", false).await;
+            assert!(result(&mut pending).await.contains("yes"));
+        }
+        server.stop.cancel();
     }
 }
 

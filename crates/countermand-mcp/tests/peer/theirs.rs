@@ -59,11 +59,17 @@ pub(crate) fn on_streams(tasks: &TaskTracker) -> (DuplexStream, DuplexStream, Ca
     (read, write, calls)
 }
 
-/// One over HTTP, until `stop`.
-pub(crate) async fn over_http(tasks: &TaskTracker, stop: &CancellationToken) -> (SocketAddr, Calls) {
+/// One over HTTP, until `stop`. With sessions, or without for any revision.
+pub(crate) async fn over_http(
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    sessions: bool,
+) -> (SocketAddr, Calls) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let config = StreamableHttpServerConfig::default().with_cancellation_token(stop.child_token());
+    let config = StreamableHttpServerConfig::default()
+        .with_cancellation_token(stop.child_token())
+        .with_legacy_session_mode(sessions);
     let (sender, calls) = mpsc::unbounded_channel();
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(Theirs(sender.clone())), sessions, config);

@@ -2,7 +2,8 @@
 //!
 //! In 2026-07-28 a cancel closes the response. In a session it is a notification of its own, which may overtake the
 //! request: a server ignores a cancel of what it does not know. So the notification waits until the request has left,
-//! and a server that shows only later that it has the request is told again.
+//! and a server that shows only later that it has the request is told again. Where the server gave no session, the
+//! response is closed as well.
 
 use super::Link;
 use super::headers::{Manner, SESSION};
@@ -23,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a cancel waits for the server to show that it has the request.
 const OVERTAKE: Duration = Duration::from_millis(250);
+/// How long it is waited for that the server shows so, to tell it of a cancel again.
+const AGAIN_WITHIN: Duration = Duration::from_secs(30);
 /// How often a response is asked for again that brings nothing new.
 const RESUMES: u32 = 5;
 /// The first pause before that; it doubles.
@@ -84,6 +87,10 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
                     connection.lose(&slot, lost);
                 }
             }
+            // A server without sessions cannot know which request that was: it may only see the response close.
+            Event::Told(_) if link.session.get().is_none() => {
+                return connection.lose(&slot, Lost::Cancelled);
+            }
             Event::Told(overtaken) => {
                 is_first = false;
                 let again = || -> Telling { Box::pin(tell_again(link.clone(), slot.id, arrived.clone())) };
@@ -114,7 +121,9 @@ async fn tell(link: Arc<Link>, id: u64, order: Order, arrived: CancellationToken
 
 /// Notifies the server of the same cancel once it has the request.
 async fn tell_again(link: Arc<Link>, id: u64, arrived: CancellationToken) -> bool {
-    arrived.cancelled().await;
+    if tokio::time::timeout(AGAIN_WITHIN, arrived.cancelled()).await.is_err() {
+        return false;
+    }
     if let Err(lost) = link.control(letter::cancelled(id, None)).await {
         tracing::debug!("a cancel was not told a second time: {lost}");
     }
@@ -137,7 +146,7 @@ async fn exchange(
     let response = match link.target.client.post(link.url.clone()).headers(headers).body(body).send().await {
         Ok(response) => response,
         Err(error) if slot.is_handed_over() => return Some(Lost::Broken(cause(error))),
-        Err(error) => return Some(Lost::NotSent(format!("no connection ({})", cause(error)))),
+        Err(error) => return Some(Lost::NotSent(unconnected(error))),
     };
     arrived.cancel();
     if manner == Manner::Opening
@@ -150,6 +159,10 @@ async fn exchange(
         return follow(link, slot, response, resumable).await;
     }
     whole(link, slot, response, &manner).await
+}
+
+fn unconnected(error: reqwest::Error) -> String {
+    format!("no connection ({}); check that the server runs, and its URL", cause(error))
 }
 
 /// A response that is no stream.

@@ -157,3 +157,37 @@ impl Got {
         assert!(rest.is_empty(), "the client said more");
     }
 }
+
+/// A wire to a server that can be cut.
+pub(crate) struct Between {
+    pub(crate) address: SocketAddr,
+    cuts: tokio::sync::watch::Sender<()>,
+}
+
+impl Between {
+    pub(crate) async fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let cuts = tokio::sync::watch::Sender::new(());
+        let (tasks, cutting) = (TaskTracker::new(), cuts.clone());
+        let connections = tasks.clone();
+        tasks.spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut cut = cutting.subscribe();
+                connections.spawn(async move {
+                    let mut far = TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        _ = cut.changed() => {}
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                    }
+                });
+            }
+        });
+        Self { address, cuts }
+    }
+
+    /// Closes every connection there is.
+    pub(crate) fn cut(&self) {
+        self.cuts.send_replace(());
+    }
+}
