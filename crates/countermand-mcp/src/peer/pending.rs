@@ -1,7 +1,8 @@
 //! One request in flight, for whoever waits for it.
 
+use super::cancel::Receipt;
 use super::connection::Connection;
-use super::slot::{Happened, Receipt, Slot};
+use super::slot::{Happened, Slot};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Over a pair of byte streams, one message a line: a task that writes, many messages at a time, and one that reads.
 
+use super::cancel::Teller;
 use super::connection::Connection;
-use super::slot::Teller;
 use super::words::{CancelFate, Lost};
 use crate::stdio::lines::{Line, Lines};
 use std::io;

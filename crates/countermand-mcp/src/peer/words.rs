@@ -116,7 +116,7 @@ fn advice(status: u16) -> &'static str {
     match status {
         401 => ": it wants credentials, or others; check the headers that are configured for it",
         403 => ": these credentials, or this origin, may not do that",
-        404 | 405 => ": check its URL",
+        404 | 405 => ": check its URL; the HTTP+SSE transport of 2024-11-05 is not spoken here",
         429 => ": it has too many requests; try again later",
         _ => "",
     }

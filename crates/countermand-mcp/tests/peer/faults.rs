@@ -101,7 +101,7 @@ async fn a_cancel_of_a_server_that_does_not_read_returns_at_once_and_its_failure
     // The writer takes it up, and is stuck in it.
     tokio::task::yield_now().await;
     tokio::task::yield_now().await;
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     let mut receipt = pending.cancel(None);
     drop(pending);
     soon("the close", peer.close(Duration::from_millis(200))).await;

@@ -130,7 +130,7 @@ async fn a_server_that_hangs_in_initialize_holds_up_nobody_who_gives_up() {
     let (mut fake, target) = fake();
     let connecting = connecting(target, OLD, PeerOptions::default());
     assert_eq!(fake.read().await["method"], "initialize");
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     connecting.abort();
     assert!(fake.rest().await.is_empty(), "the streams are closed without a cancel");
     assert!(begun.elapsed() < Duration::from_secs(1));
@@ -138,7 +138,7 @@ async fn a_server_that_hangs_in_initialize_holds_up_nobody_who_gives_up() {
     let fake = HttpFake::bind().await;
     let connecting = connecting_http(fake.address, OLD, PeerOptions::default());
     let mut opening = fake.next().await;
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     connecting.abort();
     opening.closed().await;
     assert!(begun.elapsed() < Duration::from_secs(1));

@@ -279,9 +279,47 @@ async fn what_belongs_to_no_request_is_heard_and_listened_to_again() {
         };
         assert_eq!(method, "notifications/tools/list_changed");
     }
-    // The end of the session is learnt here as well.
+    // The end of the session is learnt here as well, and made sure of.
     fake.next().await.status("404 Not Found").await;
+    let ping = fake.next().await;
+    assert_eq!(ping.body["method"], "ping");
+    ping.status("404 Not Found").await;
     assert_eq!(soon("the end", peer.closed()).await, Lost::SessionGone);
+}
+
+#[tokio::test]
+async fn a_404_to_a_get_is_no_end_of_a_session_that_answers_pings() {
+    let fake = Fake::bind().await;
+    let connecting =
+        crate::support::http::connecting(fake.address, Revision::V2025_11_25, PeerOptions::default());
+    fake.next().await.json_with("Mcp-Session-Id: s-1\r\n", &crate::support::initialized("2025-11-25")).await;
+    fake.next().await.status("202 Accepted").await;
+    let (peer, _heard) = soon("a connection", connecting).await.unwrap().unwrap();
+    fake.next().await.status("404 Not Found").await;
+    fake.next().await.json("{}").await;
+    let (mut pending, mut got) = asked(&fake, &peer, call("x")).await;
+    got.begin().await;
+    got.write("id: 1\nretry: 1\ndata:\n\n").await;
+    drop(got);
+    fake.next().await.status("404 Not Found").await;
+    fake.next().await.json("{}").await;
+    assert_eq!(lost(&mut pending).await, Lost::Ended);
+    let (mut pending, got) = asked(&fake, &peer, call("x")).await;
+    got.json("{}").await;
+    assert_eq!(result(&mut pending).await, "{}");
+}
+
+#[tokio::test]
+async fn after_a_close_nothing_is_sent() {
+    let (fake, peer, _heard) = Fake::alone().await;
+    let other = peer.clone();
+    soon("the close", peer.close(Duration::from_secs(10))).await;
+    assert_eq!(other.closed().await, Lost::Closed);
+    assert!(matches!(lost(&mut other.request(call("x"))).await, Lost::NotSent(_)));
+    other.notify("notifications/odd", None);
+    drop(other);
+    let (_barrier, arrived) = tokio::join!(tokio::net::TcpStream::connect(fake.address), fake.arrived());
+    assert_eq!(arrived, 1, "only the barrier's own connection arrives");
 }
 
 #[tokio::test]
@@ -359,7 +397,7 @@ async fn a_cancel_of_what_stands_alone_closes_its_response_and_no_other() {
     assert_eq!(result(&mut other).await, "{}");
     // Silent, without a head: the same.
     let (mut silent, mut third) = asked(&fake, &peer, call("x")).await;
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     silent.cancel(None);
     third.closed().await;
     assert!(begun.elapsed() < Duration::from_secs(1));
@@ -400,7 +438,7 @@ async fn a_response_that_is_silent_for_longer_than_it_may_be_is_lost() {
 async fn a_close_is_bounded_whatever_the_server_does() {
     let (fake, peer, _heard) = Fake::in_session().await;
     let (mut pending, _got) = asked(&fake, &peer, call("x")).await;
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     soon("the close", peer.close(Duration::from_millis(300))).await;
     assert!(begun.elapsed() < Duration::from_secs(1));
     assert_eq!(lost(&mut pending).await, Lost::Closed);

@@ -13,8 +13,9 @@ use super::upload::Upload;
 use crate::RpcError;
 use crate::message::{self, Message};
 use crate::peer::ask::error_of;
+use crate::peer::cancel::Order;
 use crate::peer::letter;
-use crate::peer::slot::{Order, Slot};
+use crate::peer::slot::Slot;
 use crate::peer::words::{CancelFate, Lost};
 use reqwest::{Body, Response};
 use std::pin::Pin;
@@ -132,7 +133,7 @@ async fn tell_again(link: Arc<Link>, id: u64, arrived: CancellationToken) -> boo
 
 /// Sends the request and reads its response. `None` if that brought the answer.
 async fn exchange(
-    link: &Link,
+    link: &Arc<Link>,
     slot: &Arc<Slot>,
     manner: Manner,
     json: String,
@@ -206,7 +207,7 @@ fn is_method_missing(body: &[u8]) -> bool {
 }
 
 /// Reads a stream up to the answer. One that breaks off is asked for again where it can be.
-async fn follow(link: &Link, slot: &Arc<Slot>, response: Response, resumable: bool) -> Option<Lost> {
+async fn follow(link: &Arc<Link>, slot: &Arc<Slot>, response: Response, resumable: bool) -> Option<Lost> {
     let mut events = Events::new(link.connection.options.message);
     let mut next = Some(response);
     let mut lost = Lost::Ended;
@@ -233,10 +234,8 @@ async fn follow(link: &Link, slot: &Arc<Slot>, response: Response, resumable: bo
             Got::Events(response) => next = Some(*response),
             Got::Failed(_) => {}
             Got::Nothing(_) => return Some(lost),
-            Got::SessionGone => {
-                link.gone();
-                return Some(Lost::SessionGone);
-            }
+            Got::Missing if link.is_alive().await => return Some(lost),
+            Got::Missing => return Some(Lost::SessionGone),
         }
     }
 }

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -83,6 +84,16 @@ impl Fake {
         probe.json(super::DISCOVERED).await;
         let (peer, heard) = soon("a connection", connecting).await.unwrap().unwrap();
         (fake, peer, heard)
+    }
+
+    /// Connections that have arrived, once there is one.
+    pub(crate) async fn arrived(&self) -> usize {
+        soon("a connection", self.listener.accept()).await.unwrap();
+        let mut arrived = 1;
+        while self.listener.poll_accept(&mut Context::from_waker(Waker::noop())).is_ready() {
+            arrived += 1;
+        }
+        arrived
     }
 
     /// The next request. Each comes on a connection of its own: responses close theirs.
