@@ -84,7 +84,8 @@ impl Peer {
     ///
     /// The preferred revision is tried first. A server that does not speak it is asked in the other way: `initialize`
     /// and `server/discover` exclude each other, and only an error of 2026-07-28 keeps a server from being taken for an
-    /// older one. Pings of the server are answered from the start.
+    /// older one. Over streams some old servers end when anything but `initialize` comes first, which
+    /// [`PeerError::is_end_at_probe`] tells. Pings of the server are answered from the start.
     ///
     /// # Errors
     ///

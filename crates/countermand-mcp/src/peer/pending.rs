@@ -38,7 +38,7 @@ impl Pending {
 
     /// Cancels the request, and returns at once.
     ///
-    /// - If it was not sent yet, it never will be.
+    /// - If it was not sent yet, or not as a whole, it never will be.
     /// - Over streams and in an HTTP session the server gets a `notifications/cancelled` with the id that it knows.
     ///   [`Pending::next`] goes on: an answer may still come, or [`Happened::Lost`] when the server ends the
     ///   response without one. In a session the notification goes its own way, so it waits until the request has

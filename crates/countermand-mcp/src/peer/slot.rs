@@ -171,7 +171,8 @@ impl Slot {
         let unsent = self.lock().course == Course::Waiting;
         self.finish(
             match lost {
-                Lost::NotSent(_) | Lost::Cancelled => lost,
+                // A status is said to have been, however much of the request was there.
+                Lost::NotSent(_) | Lost::Cancelled | Lost::Refused { .. } => lost,
                 lost if unsent => Lost::NotSent(lost.to_string()),
                 lost => lost,
             },
@@ -220,7 +221,7 @@ impl Slot {
         self.lock().abandoned
     }
 
-    /// The request is about to be sent. False if it must not be.
+    /// The request, or its last piece, is about to be sent. False if it must not be.
     pub(super) fn hand_over(&self) -> bool {
         let mut state = self.lock();
         if state.course == Course::Waiting {

@@ -152,6 +152,7 @@ async fn a_server_that_ends_before_it_has_answered_is_said_to_have() {
     fake.output = None;
     let error = soon("an end", connecting).await.unwrap().unwrap_err();
     assert!(matches!(error, PeerError::Lost { method: "server/discover", lost: Lost::Ended }), "{error}");
+    assert!(error.is_end_at_probe());
 }
 
 #[tokio::test]

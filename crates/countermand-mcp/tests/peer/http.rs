@@ -310,16 +310,20 @@ async fn a_404_to_a_get_is_no_end_of_a_session_that_answers_pings() {
 }
 
 #[tokio::test]
-async fn after_a_close_nothing_is_sent() {
-    let (fake, peer, _heard) = Fake::alone().await;
+async fn nothing_new_is_sent_while_a_session_is_being_ended() {
+    let (fake, peer, _heard) = Fake::in_session().await;
     let other = peer.clone();
-    soon("the close", peer.close(Duration::from_secs(10))).await;
-    assert_eq!(other.closed().await, Lost::Closed);
+    let closing = tokio_util::task::TaskTracker::new().spawn(peer.close(Duration::from_secs(10)));
+    let end = fake.next().await;
+    assert!(end.head.starts_with("delete "));
     assert!(matches!(lost(&mut other.request(call("x"))).await, Lost::NotSent(_)));
     other.notify("notifications/odd", None);
-    drop(other);
+    end.status("204 No Content").await;
+    // It ends with every task of the connection: whatever would be sent has been.
+    soon("the close", closing).await.unwrap();
+    assert_eq!(other.closed().await, Lost::Closed);
     let (_barrier, arrived) = tokio::join!(tokio::net::TcpStream::connect(fake.address), fake.arrived());
-    assert_eq!(arrived, 1, "only the barrier's own connection arrives");
+    assert_eq!(arrived, 1, "only the barrier arrives");
 }
 
 #[tokio::test]
@@ -382,6 +386,41 @@ async fn a_cancel_that_the_server_does_not_take_has_failed_and_may_be_sent_again
 }
 
 #[tokio::test]
+async fn a_request_that_was_not_sent_yet_is_never_sent() {
+    for fake in [Fake::alone().await, Fake::in_session().await] {
+        let (fake, peer, _heard) = fake;
+        let mut pending = peer.request(call("x"));
+        assert_eq!(pending.cancel(None).fate().await, CancelFate::NeverSent);
+        assert!(matches!(lost(&mut pending).await, Lost::NotSent(_)));
+        drop(peer.request(call("x")));
+        let (mut pending, got) = asked(&fake, &peer, call("y")).await;
+        assert_eq!(got.body["params"]["name"], "y");
+        got.json("{}").await;
+        assert_eq!(result(&mut pending).await, "{}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_half_sent_is_broken_off_by_a_cancel_and_never_whole() {
+    const LENGTH: usize = 16 * 1024 * 1024;
+    for fake in [Fake::alone().await, Fake::in_session().await] {
+        let (fake, peer, _heard) = fake;
+        let text = format!("\"{}\"", "x".repeat(LENGTH));
+        let mut pending = peer.request(ask("tools/call", &[("name", "\"x\""), ("arguments", &text)]));
+        // The rest of it is not read: it fills the buffers on the way, and waits.
+        let mut half = fake.accept().await;
+        half.some().await;
+        assert_eq!(pending.cancel(None).fate().await, CancelFate::NeverSent);
+        assert!(matches!(lost(&mut pending).await, Lost::NotSent(_)));
+        assert!(half.rest().await < LENGTH);
+        let (mut pending, got) = asked(&fake, &peer, call("y")).await;
+        assert_eq!(got.body["method"], "tools/call", "no cancel is said of what was never whole");
+        got.json("{}").await;
+        assert_eq!(result(&mut pending).await, "{}");
+    }
+}
+
+#[tokio::test]
 async fn a_cancel_of_what_stands_alone_closes_its_response_and_no_other() {
     let (fake, peer, _heard) = Fake::alone().await;
     let (mut one, mut first) = asked(&fake, &peer, call("x")).await;
@@ -419,7 +458,7 @@ async fn a_request_whose_secrets_are_not_to_be_had_is_not_sent() {
 async fn a_response_that_is_silent_for_longer_than_it_may_be_is_lost() {
     let fake = Fake::bind().await;
     let mut target = target(fake.address);
-    target.idle = Some(Duration::from_millis(50));
+    target.idle = Some(Duration::from_millis(500));
     let connecting = tokio_util::task::TaskTracker::new().spawn(Peer::connect(
         Target::Http(target),
         introduction(Revision::V2026_07_28),
@@ -430,7 +469,7 @@ async fn a_response_that_is_silent_for_longer_than_it_may_be_is_lost() {
     let (mut pending, mut got) = asked(&fake, &peer, call("x")).await;
     got.begin().await;
     let Lost::Broken(why) = lost(&mut pending).await else { panic!("not broken") };
-    assert!(why.contains("50ms"), "{why}");
+    assert!(why.contains("500ms"), "{why}");
     got.closed().await;
 }
 

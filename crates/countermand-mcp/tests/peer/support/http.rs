@@ -96,6 +96,11 @@ impl Fake {
         arrived
     }
 
+    /// The next connection, unread.
+    pub(crate) async fn accept(&self) -> Unread {
+        Unread(soon("a connection of the client", self.listener.accept()).await.unwrap().0)
+    }
+
     /// The next request. Each comes on a connection of its own: responses close theirs.
     pub(crate) async fn next(&self) -> Got {
         let (mut stream, _) = soon("a connection of the client", self.listener.accept()).await.unwrap();
@@ -115,6 +120,24 @@ impl Fake {
         }
         let body = if length == 0 { Value::Null } else { serde_json::from_slice(&bytes[end..]).unwrap() };
         Got { stream, head, body }
+    }
+}
+
+/// A connection whose request is not read.
+pub(crate) struct Unread(TcpStream);
+
+impl Unread {
+    /// Reads some of it.
+    pub(crate) async fn some(&mut self) {
+        assert!(soon("a request", self.0.read(&mut [0; 1024])).await.unwrap() > 0);
+    }
+
+    /// Reads to the end: how much that was.
+    pub(crate) async fn rest(&mut self) -> usize {
+        let mut rest = Vec::new();
+        // A reset is an end as well.
+        let _ = soon("the end of a request", self.0.read_to_end(&mut rest)).await;
+        rest.len()
     }
 }
 
