@@ -94,6 +94,7 @@ pub static LIMITS: Shape = Shape {
         field("per_principal", Count, "Calls in flight per principal. Default: 1000."),
         field("total", Count, "Calls in flight in all. Default: 10000."),
         field("message", Size, "The largest MCP message. Default: 4MiB."),
+        field("sessions", Count, "Sessions (2025 revisions over HTTP) at the same time. Default: 10000."),
     ]],
 };
 
