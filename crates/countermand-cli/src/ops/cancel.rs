@@ -16,7 +16,7 @@ pub(crate) struct Cancel {
     id: String,
     #[command(flatten)]
     place: Where,
-    /// Why, for the log
+    /// Why, for the operation's history
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Do not wait for the outcome
@@ -34,7 +34,7 @@ pub(super) async fn run(cancel: Cancel) -> Result<()> {
         return answer(cancel.json, &found.row, "It is settled already; there is nothing to cancel.");
     }
     let until = if cancel.no_wait { Until::Filed } else { Until::Settled };
-    let acted = act(&found, Action::Cancel { note: cancel.note }, until).await?;
+    let acted = act(&cancel.place, &found, Action::Cancel { note: cancel.note }, until).await?;
     answer(cancel.json, &acted.row, "")?;
     if acted.row.phase.is_settled() || cancel.no_wait {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use super::{
     DEFAULTS,
-    Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text},
+    Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text, Word},
     ON_ORPHAN, PRESET, SECRET, Shape, TOOL, field,
 };
 
@@ -22,7 +22,7 @@ pub static ROOT: Shape = Shape {
         field("limits", Of(&LIMITS), "What bounds the gateway."),
         field(
             "on_orphan",
-            Of(&ON_ORPHAN),
+            Either(&[Word(&["nobody"]), Of(&ON_ORPHAN)]),
             "Who is told of what could not be stopped. Default: the log alone.",
         ),
         field("defaults", Of(&DEFAULTS), "What every tool takes that does not say otherwise."),
