@@ -7,7 +7,7 @@ use super::{
 };
 use anyhow::{Result, bail};
 use clap::Args;
-use countermand::core::ports::Action;
+use countermand::core::{Row, ports::Action, words::never_arrived};
 
 /// Which one.
 #[derive(Debug, Args)]
@@ -31,7 +31,16 @@ pub(super) async fn run(cancel: Cancel) -> Result<()> {
     let found = find::one(&cancel.place, &cancel.id).await?;
     let id = found.row.id;
     if found.row.phase.is_settled() {
-        return answer(cancel.json, &found.row, "It is settled already; there is nothing to cancel.");
+        let known = "It is settled already; there is nothing to cancel.";
+        let row = &found.row;
+        if !never_arrived(row) {
+            return answer(cancel.json, row, known);
+        }
+        let Row { key, upstream, .. } = row;
+        let arrived = format!(
+            "{known} If it has arrived since, it is at {upstream} under the key {key}: end it there."
+        );
+        return answer(cancel.json, row, &arrived);
     }
     let until = if cancel.no_wait { Until::Filed } else { Until::Settled };
     let acted = act(&cancel.place, &found, Action::Cancel { note: cancel.note }, until).await?;

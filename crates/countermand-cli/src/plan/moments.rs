@@ -175,7 +175,7 @@ fn lost(tool: &Tool, find: Option<&FindDefinition>, create: &RequestTemplate) ->
                 _ => "Not found",
             };
             at.send(&format!("{{}} tells whether {found}; if so, on as {on}."), &find.request).say(format!(
-                "{misses} at least {horizon} after the create's connection ended: it was never created."
+                "{misses} at least {horizon} after the create's connection ended: it counts as never created."
             ))
         }
         (None, Some(window)) => {
