@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
-        Some("test") => test(&args.collect::<Vec<_>>()),
+        Some("test") => test(&args.collect::<Vec<_>>(), &[]),
         Some("ci") => ci(),
         Some("bench") => {
             run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
 }
 
 /// Everything that tests, with nextest where it is installed.
-fn test(args: &[String]) -> Result<()> {
+fn test(args: &[String], vars: &[(&str, &str)]) -> Result<()> {
     needs::check()?;
     let extra = args.iter().map(String::as_str);
     let tests = if needs::has(&["cargo", "nextest", "--version"]) {
@@ -47,7 +47,10 @@ fn test(args: &[String]) -> Result<()> {
         println!("cargo-nextest is not installed: using `cargo test`");
         cargo(["test", "--workspace", "--no-fail-fast"].into_iter().chain(extra))
     };
-    run_all([Step::new("tests", tests), Step::new("doc tests", cargo(["test", "--workspace", "--doc"]))])
+    run_all([
+        Step::new("tests", tests).env(vars),
+        Step::new("doc tests", cargo(["test", "--workspace", "--doc"])),
+    ])
 }
 
 fn ci() -> Result<()> {
@@ -56,7 +59,8 @@ fn ci() -> Result<()> {
         Step::new("format", cargo(["fmt", "--all", "--check"])),
         Step::new("clippy", cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ])?;
-    test(&[])?;
+    // The soak is longest: it starts first (.config/nextest.toml), and the other tests run beside it.
+    test(&[], &[(soak::MINUTES, "5")])?;
     run_all([Step::new("docs", cargo(["doc", "--workspace", "--no-deps", "--document-private-items"]))
         .env(&strict)])?;
     if needs::has(&["cargo", "deny", "--version"]) {

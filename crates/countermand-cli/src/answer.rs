@@ -158,6 +158,9 @@ pub(crate) fn without_result(view: &View) -> String {
     let detail = row.last_error.as_deref().map(|error| format!(" ({error})")).unwrap_or_default();
     let named = named(row);
     match (row.phase, row.outcome) {
+        _ if words::never_arrived(row) => format!(
+            "It was not there upstream when its create could no longer arrive (`horizon`), so it counts as not started{detail}. This was {named}."
+        ),
         (Phase::Failed, None) | (Phase::NeverCreated, _) => {
             format!("Nothing was started upstream{detail}. This was {named}.")
         }

@@ -76,6 +76,9 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> Result<ExitCode> {
+    if let Err(error) = countermand::survive_file_size_limit() {
+        tracing::warn!("a limit on the size of files would kill this process: {error}");
+    }
     match command {
         Command::Serve(serve) => serve::run(serve).await.map(|()| ExitCode::SUCCESS),
         Command::Wrap(wrap) => wrap::run(wrap).await.map(|()| ExitCode::SUCCESS),

@@ -332,6 +332,9 @@ fn who_is_told_of_orphans_is_one_program_or_one_address() {
         )
     };
     says(&top("{}"), "1:1", &["who is to be told?", "command", "webhook"]);
+    for word in ["off", "false", "none", "[a]", "1"] {
+        says(&top(word), "1:1", &["who is to be told?", "`on_orphan: nobody`"]);
+    }
     says(&top("{ command: notify me }"), "1:23", &["no shell reads it", "[notify, me]"]);
     says(&top("{ command: [] }"), "1:14", &["the program is missing"]);
     says(&top("{ command: [a], webhook: 'http://h' }"), "1:28", &["one way"]);

@@ -202,10 +202,12 @@ pub enum Action {
 }
 
 impl Action {
-    /// What the operation is told. The note of a cancel is not part of it: `reason` is the client's text only.
+    /// What the operation is told.
     pub fn event(&self) -> Event {
         match self {
-            Self::Cancel { .. } => Event::CancelWanted { cause: Cause::Operator, reason: None },
+            Self::Cancel { note } => {
+                Event::CancelWanted { cause: Cause::Operator, reason: None, note: note.clone() }
+            }
             Self::Retry => Event::RetryWanted,
             Self::Resolve { verdict, note } => Event::Resolved { verdict: *verdict, note: note.clone() },
         }

@@ -20,4 +20,4 @@ pub mod ledger;
 pub mod clock;
 pub mod engine;
 
-pub use platform::raise_descriptor_limit;
+pub use platform::{raise_descriptor_limit, survive_file_size_limit};

@@ -182,7 +182,7 @@ fn lost(tool: &Tool, find: Option<&FindDefinition>, create: &RequestTemplate) ->
                 _ => "Not found",
             };
             at.send(&format!("{{}} tells whether {found}; if so, on as {on}."), &find.request).say(format!(
-                "{misses} at least {horizon} after the create's connection ended: it was never created."
+                "{misses} at least {horizon} after the create's connection ended: it counts as never created."
             ))
         }
         (None, Some(window)) => {
@@ -290,7 +290,11 @@ fn our_end(tool: &Tool) -> Vec<At> {
             "The next start asks what became of it, and cancels it {} later, as above.",
             show::time(grace)
         )),
-        _ => killed.say("The next start asks what became of it, and cancels it, as above."),
+        Some(_) => killed.say("The next start asks what became of it, and cancels it, as above."),
+        None => killed.say(format!(
+            "The next start asks what became of it, and cancels it, as above: at once, or {} later where it was called over HTTP in a session (2025).",
+            show::time(SESSION_GRACE)
+        )),
     };
     let down = down.say("A cancel at once, as above; the client is told.").say(
         "What is not confirmed within `serve --grace` stays in the ledger: the next start goes on with it.",

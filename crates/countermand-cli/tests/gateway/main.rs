@@ -24,6 +24,7 @@ mod faults_running;
 mod faults_order;
 mod faults_undo;
 mod faults_bounds;
+mod faults_huge;
 mod ill;
 mod told;
 mod status;

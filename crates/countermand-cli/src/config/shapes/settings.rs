@@ -22,7 +22,7 @@ pub static ROOT: Shape = Shape {
         field("limits", Of(&LIMITS), "What bounds the gateway."),
         field(
             "on_orphan",
-            Of(&ON_ORPHAN),
+            Either(&[Word(&["nobody"]), Of(&ON_ORPHAN)]),
             "Who is told of what could not be stopped. Default: the log alone.",
         ),
         field("defaults", Of(&DEFAULTS), "What every tool takes that does not say otherwise."),
@@ -94,6 +94,7 @@ pub static LIMITS: Shape = Shape {
         field("per_principal", Count, "Calls in flight per principal. Default: 1000."),
         field("total", Count, "Calls in flight in all. Default: 10000."),
         field("message", Size, "The largest MCP message. Default: 4MiB."),
+        field("sessions", Count, "Sessions (2025 revisions over HTTP) at the same time. Default: 10000."),
     ]],
 };
 

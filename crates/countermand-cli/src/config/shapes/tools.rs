@@ -32,8 +32,8 @@ static SIBLINGS: &[Field] = &[
     ),
     field(
         "on_orphan",
-        Of(&ON_ORPHAN),
-        "Who is told of what could not be stopped, instead of who the file names.",
+        Either(&[Word(&["nobody"]), Of(&ON_ORPHAN)]),
+        "Who is told of what could not be stopped, instead of who the file names; `nobody`: the log alone.",
     ),
 ];
 
