@@ -1,6 +1,6 @@
 //! An operation as JSON: what `ops --json` prints, and what `on_orphan` is told.
 
-use crate::gateway::rfc3339;
+use crate::answer::rfc3339;
 use countermand::core::Row;
 use serde_json::{Value, json};
 

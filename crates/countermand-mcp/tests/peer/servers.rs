@@ -51,7 +51,7 @@ async fn our_own_server_on_streams_is_listed_called_and_cancelled() {
         let mut pending = peer.request(call("held"));
         let held = bed.next_held().await;
         assert_eq!(held.call.arguments.as_ref().unwrap().get(), r#"{"a" : 1.0}"#);
-        assert_eq!(held.call.revision, revision);
+        assert_eq!(held.call.client.revision, revision);
         held.call.progress.as_ref().unwrap().send(1.0, Some(2.0), None);
         let Happened::Progress(note) = next(&mut pending).await else { panic!("no progress") };
         assert_eq!((note.progress, note.total), (1.0, Some(2.0)));
@@ -86,7 +86,7 @@ async fn our_own_server_over_http_is_listed_called_and_cancelled() {
 
         let mut pending = peer.request(call("held"));
         let held = server.held().await;
-        assert_eq!((held.revision, held.session.is_some()), (revision, !revision.is_stateless()));
+        assert_eq!((held.client.revision, held.client.session.is_some()), (revision, !revision.is_stateless()));
         held.progress.as_ref().unwrap().send(1.0, None, Some("on"));
         let Happened::Progress(note) = next(&mut pending).await else { panic!("no progress") };
         assert_eq!((note.progress, note.message.as_deref()), (1.0, Some("on")));
