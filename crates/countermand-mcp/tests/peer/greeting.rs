@@ -135,13 +135,15 @@ async fn a_server_that_hangs_in_initialize_holds_up_nobody_who_gives_up() {
     assert!(fake.rest().await.is_empty(), "the streams are closed without a cancel");
     assert!(begun.elapsed() < Duration::from_secs(1));
 
-    let fake = HttpFake::bind().await;
-    let connecting = connecting_http(fake.address, OLD, PeerOptions::default());
-    let mut opening = fake.next().await;
-    let begun = tokio::time::Instant::now();
-    connecting.abort();
-    opening.closed().await;
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    for prefer in Revision::ALL {
+        let fake = HttpFake::bind().await;
+        let connecting = connecting_http(fake.address, prefer, PeerOptions::default());
+        let mut opening = fake.next().await;
+        let begun = tokio::time::Instant::now();
+        connecting.abort();
+        opening.closed().await;
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
 }
 
 #[tokio::test]

@@ -474,6 +474,30 @@ async fn a_response_that_is_silent_for_longer_than_it_may_be_is_lost() {
 }
 
 #[tokio::test]
+async fn a_cancel_of_a_server_that_acknowledges_nothing_returns_at_once_and_fails_in_time() {
+    let fake = Fake::bind().await;
+    let mut target = target(fake.address);
+    target.patience = Duration::from_secs(1);
+    let connecting = tokio_util::task::TaskTracker::new().spawn(Peer::connect(
+        Target::Http(target),
+        introduction(Revision::V2025_11_25),
+        PeerOptions::default(),
+    ));
+    fake.next().await.json_with("Mcp-Session-Id: s-1\r\n", &crate::support::initialized("2025-11-25")).await;
+    fake.next().await.status("202 Accepted").await;
+    let (peer, _heard) = soon("a connection", connecting).await.unwrap().unwrap();
+    fake.next().await.status("405 Method Not Allowed").await;
+    let (mut pending, _silent) = asked(&fake, &peer, call("x")).await;
+    let begun = tokio::time::Instant::now();
+    let mut receipt = pending.cancel(None);
+    drop(pending);
+    assert!(begun.elapsed() < Duration::from_millis(100));
+    let _silent_too = fake.next().await;
+    let fate = soon("a fate", receipt.fate()).await;
+    assert!(matches!(&fate, CancelFate::Failed(why) if why.contains("within 1s")), "{fate:?}");
+}
+
+#[tokio::test]
 async fn a_close_is_bounded_whatever_the_server_does() {
     let (fake, peer, _heard) = Fake::in_session().await;
     let (mut pending, _got) = asked(&fake, &peer, call("x")).await;
