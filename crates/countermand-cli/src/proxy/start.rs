@@ -7,7 +7,8 @@ use countermand::{
     process::{Control, Inherit, Output, Runner, Spawn, Stdin, Stop},
     secret::Secrets,
 };
-use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerOptions, Target};
+use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerError, PeerOptions, Revision, Target};
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -79,6 +80,39 @@ pub(super) async fn start(
     introduction: Introduction,
     tools: &Tools,
 ) -> Result<Started, String> {
+    // Some older servers end when they are asked for what only 2026-07-28 has. Then they are started once more.
+    let older = introduction
+        .prefer
+        .is_stateless()
+        .then(|| Introduction { prefer: Revision::NEWEST_WITH_INITIALIZE, ..introduction.clone() });
+    match (once(server, introduction, tools).await, older) {
+        (Err(Failed { ended_at_probe: true, .. }), Some(older)) => {
+            once(server, older, tools).await.map_err(|failed| failed.why)
+        }
+        (started, _) => started.map_err(|failed| failed.why),
+    }
+}
+
+/// Why a server could not be started.
+struct Failed {
+    why: String,
+    /// It ended when it was asked which revisions it speaks.
+    ended_at_probe: bool,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Self { why, ended_at_probe: false }
+    }
+}
+
+impl From<PeerError> for Failed {
+    fn from(error: PeerError) -> Self {
+        Self { why: error.to_string(), ended_at_probe: error.is_end_at_probe() }
+    }
+}
+
+async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> Result<Started, Failed> {
     let options = PeerOptions { connect_within: server.connect_within, ..PeerOptions::default() };
     let (target, program) = match &server.target {
         McpTarget::Command { argv, cwd, env } => {
@@ -99,7 +133,7 @@ pub(super) async fn start(
             let process = tools.runner.spawn(spawn).await.map_err(|error| error.to_string())?;
             let (Some(write), Some(read)) = (process.pipes.stdin, process.pipes.stdout) else {
                 process.control.stop(Stop::NOW);
-                return Err("failed to connect to the MCP server: it has no pipes".to_owned());
+                return Err("failed to connect to the MCP server: it has no pipes".to_owned().into());
             };
             (Target::Streams { read: Box::new(read), write: Box::new(write) }, Some(process.control))
         }
@@ -123,14 +157,20 @@ pub(super) async fn start(
             (Target::Http(target), None)
         }
     };
+    let mut connecting = std::pin::pin!(Peer::connect(target, introduction, options));
     let started = match &program {
         Some(control) => tokio::select! {
-            started = Peer::connect(target, introduction, options) => started.map_err(|error| error.to_string()),
-            exit = control.exited() => Err(format!(
-                "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
-            )),
+            // Its last words first: they say more than that it has ended.
+            biased;
+            started = connecting.as_mut() => started.map_err(Failed::from),
+            exit = control.exited() => match connecting.as_mut().now_or_never() {
+                Some(started) => started.map_err(Failed::from),
+                None => Err(Failed::from(format!(
+                    "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
+                ))),
+            },
         },
-        None => Peer::connect(target, introduction, options).await.map_err(|error| error.to_string()),
+        None => connecting.await.map_err(Failed::from),
     };
     match started {
         Ok((peer, heard)) => Ok(Started { peer, heard, program }),

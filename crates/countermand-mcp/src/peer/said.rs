@@ -1,6 +1,6 @@
 //! What a server says, message by message: to which request each belongs, if to any.
 
-use super::ask::{Ask, Replies, error_of, pong};
+use super::ask::{Ask, Replies, pong};
 use super::connection::{ASKS, Connection, Heard, NoAsk};
 use super::slot::{Happened, ProgressNote, Slot};
 use super::words::Lost;
@@ -42,7 +42,7 @@ impl Connection {
         };
         slot.answered(match response.outcome {
             Ok(result) => Ok(result.to_owned()),
-            Err(error) => Err(error_of(error)),
+            Err(error) => Err(RpcError::of(error)),
         });
     }
 

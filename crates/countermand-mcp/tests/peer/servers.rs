@@ -86,7 +86,10 @@ async fn our_own_server_over_http_is_listed_called_and_cancelled() {
 
         let mut pending = peer.request(call("held"));
         let held = server.held().await;
-        assert_eq!((held.client.revision, held.client.session.is_some()), (revision, !revision.is_stateless()));
+        assert_eq!(
+            (held.client.revision, held.client.session.is_some()),
+            (revision, !revision.is_stateless())
+        );
         held.progress.as_ref().unwrap().send(1.0, None, Some("on"));
         let Happened::Progress(note) = next(&mut pending).await else { panic!("no progress") };
         assert_eq!((note.progress, note.message.as_deref()), (1.0, Some("on")));

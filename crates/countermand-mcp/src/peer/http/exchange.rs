@@ -12,7 +12,6 @@ use super::stream::{Got, cause, is_events};
 use super::upload::Upload;
 use crate::RpcError;
 use crate::message::{self, Message};
-use crate::peer::ask::error_of;
 use crate::peer::cancel::Order;
 use crate::peer::letter;
 use crate::peer::slot::Slot;
@@ -200,7 +199,7 @@ async fn whole(link: &Link, slot: &Arc<Slot>, response: Response, manner: &Manne
 fn is_method_missing(body: &[u8]) -> bool {
     match message::parse(body) {
         Ok(Message::Response(response)) => {
-            response.outcome.is_err_and(|error| error_of(error).code == RpcError::METHOD_NOT_FOUND)
+            response.outcome.is_err_and(|error| RpcError::of(error).code == RpcError::METHOD_NOT_FOUND)
         }
         _ => false,
     }
