@@ -33,6 +33,8 @@ pub struct McpServer {
     pub on_disconnect: Option<OnDisconnect>,
     /// How long it may take to introduce itself.
     pub connect_within: Duration,
+    /// Connections to it, and so processes of it, at once.
+    pub connections: usize,
 }
 
 impl McpServer {
@@ -41,6 +43,9 @@ impl McpServer {
 
     /// How long a server may take to introduce itself, where nobody says: `npx` may have to fetch it first.
     pub const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+
+    /// Connections at once, where nobody says.
+    pub const CONNECTIONS: usize = 100;
 
     /// A server of that name, with all defaults.
     pub fn new(name: &str, target: McpTarget) -> Self {
@@ -55,6 +60,7 @@ impl McpServer {
             timeout: Self::TIMEOUT,
             on_disconnect: None,
             connect_within: Self::CONNECT_WITHIN,
+            connections: Self::CONNECTIONS,
         }
     }
 }
@@ -136,6 +142,8 @@ pub fn server(reader: &Reader<'_>, name: &str, node: &Node) -> Option<McpServer>
     let time = |name: &str| fields.get(name).and_then(|node| reader.duration(node));
     server.timeout = time("timeout").unwrap_or(server.timeout);
     server.connect_within = time("connect_within").unwrap_or(server.connect_within);
+    server.connections =
+        fields.get("connections").and_then(|node| reader.count(node)).unwrap_or(server.connections);
     server.on_disconnect = fields.get("on_disconnect").and_then(|node| on_disconnect(reader, node));
     server.isolation = fields.get("isolation").and_then(|node| {
         let words =

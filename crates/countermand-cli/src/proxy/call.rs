@@ -141,6 +141,9 @@ impl Passed<'_> {
                 Some(ask) = question(&mut flight.questions) => Woke::Question(ask),
             };
             match woke {
+                Woke::Ended(cause, _) if policy == OnDisconnect::Detach && is_gone(cause) => {
+                    return self.detach(flight, timeout);
+                }
                 Woke::Ended(cause, reason) => return self.end(flight, cause, reason).await,
                 Woke::Question(ask) => return self.park(flight, ask),
                 Woke::Happened(Happened::Progress(note)) => {
@@ -216,6 +219,28 @@ impl Passed<'_> {
         Answer::result(rounds::park(self.proxy, self.server, Parked { flight, ask, origin }))
     }
 
+    /// The call's client has gone, and the request goes on without it, until it is answered or its time is over.
+    fn detach(self, mut flight: InFlight, timeout: Instant) -> Answer {
+        let (proxy, server) = (Arc::clone(self.proxy), Arc::clone(self.server));
+        let origin = Origin::of(&self.call, &self.name());
+        self.proxy.tools.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    happened = flight.pending.next() => {
+                        if matches!(happened, Happened::Answered(_) | Happened::Lost(_)) {
+                            return;
+                        }
+                    }
+                    () = tokio::time::sleep_until(timeout) => break,
+                    () = proxy.leaving.cancelled() => break,
+                }
+            }
+            let cause = if proxy.leaving.is_cancelled() { Cause::Shutdown } else { Cause::Deadline };
+            cancel(&proxy, &server, &origin, flight, cause, None).await;
+        });
+        self.failed("The call's client has left; it goes on without it.")
+    }
+
     /// The client, or somebody for it, has ended the call: the server is told, and that is recorded.
     async fn end(self, flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
         let origin = Origin::of(&self.call, &self.name());
@@ -258,6 +283,11 @@ impl Passed<'_> {
     fn failed(&self, text: &str) -> Answer {
         failed(&self.call.method, text)
     }
+}
+
+/// Whether it is the cause of a client that has gone without a word about the call.
+fn is_gone(cause: Cause) -> bool {
+    matches!(cause, Cause::ClientDisconnected | Cause::SessionEnded)
 }
 
 /// A failure of ours, as the method wants it.

@@ -10,8 +10,9 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, broadcast, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// A connection. Ends with [`close`](Self::close), or when the server does.
@@ -31,6 +32,8 @@ pub(super) struct Link {
     client: Option<Client>,
     /// Whether all who share it are one: there is only one client on a pair of streams.
     one_party: bool,
+    /// Its place among the connections that there may be.
+    _room: OwnedSemaphorePermit,
     /// What the server notifies of by itself, for those who listen.
     notes: broadcast::Sender<Note>,
 }
@@ -82,7 +85,7 @@ impl Link {
         server: &McpServer,
         introduction: Introduction,
         (client, one_party): (Option<Client>, bool),
-        tools: &Tools,
+        (tools, room): (&Tools, OwnedSemaphorePermit),
     ) -> Result<Arc<Self>, String> {
         let Started { peer, heard, program } = start(server, introduction, tools).await?;
         tracing::info!(server = server.name, revision = %peer.hello().revision, "connected to an MCP server");
@@ -96,6 +99,7 @@ impl Link {
             next: AtomicU64::new(0),
             client,
             one_party,
+            _room: room,
             notes: broadcast::channel(256).0,
         });
         tools.tasks.spawn(listen(Arc::clone(&link), heard, server.name.clone(), tools.tasks.clone()));
@@ -139,6 +143,18 @@ impl Link {
                 return;
             }
             emptied.await;
+        }
+    }
+
+    /// Waits until no request was in flight for so long.
+    pub(super) async fn unused_for(&self, long: Duration) {
+        loop {
+            self.idle().await;
+            let before = self.next.load(Ordering::Relaxed);
+            tokio::time::sleep(long).await;
+            if self.next.load(Ordering::Relaxed) == before && self.in_flight() == 0 {
+                return;
+            }
         }
     }
 

@@ -10,12 +10,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use uuid::Uuid;
 
 /// The pause after a server could not be started, doubling up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a shared connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(30 * 60);
 
 /// A server, and whoever is connected to it.
 pub(super) struct Server {
@@ -24,6 +27,8 @@ pub(super) struct Server {
     pub(super) forwarded: Definition,
     tools: Arc<Tools>,
     places: Mutex<HashMap<Key, Arc<Place>>>,
+    /// Room for connections.
+    room: Arc<Semaphore>,
 }
 
 /// Whose a connection is.
@@ -51,7 +56,8 @@ struct Failures {
 impl Server {
     pub(super) fn new(config: McpServer, tools: Arc<Tools>) -> Self {
         let forwarded = forward::definition(&config);
-        Self { config, forwarded, tools, places: Mutex::default() }
+        let room = Arc::new(Semaphore::new(config.connections));
+        Self { config, forwarded, tools, places: Mutex::default(), room }
     }
 
     /// Who shares a connection to it.
@@ -84,25 +90,31 @@ impl Server {
         if let Some(link) = link.as_ref().filter(|link| !link.is_dead()) {
             return Ok(Arc::clone(link));
         }
+        // Its room is free for the new one.
+        *link = None;
         place.may_try()?;
         let owner = own.map(|_| client.clone());
         let opened = self.open(introduction, (owner.clone(), client.transport == TransportKind::Stdio)).await;
         place.tried(opened.as_ref().err());
         let opened = opened?;
         *link = Some(Arc::clone(&opened));
-        if let Some(client) = owner {
-            let (server, link) = (Arc::clone(self), Arc::clone(&opened));
-            // Its client's end is the connection's.
-            self.tools.tasks.spawn(async move {
-                tokio::select! {
-                    () = client.gone() => {
-                        server.lock().remove(&key);
-                        link.close().await;
-                    }
-                    () = link.died() => {}
+        let (server, link) = (Arc::clone(self), Arc::clone(&opened));
+        self.tools.tasks.spawn(async move {
+            // Its client's end is the connection's; one that is shared ends when nobody has used it for long.
+            let unused = async {
+                match &owner {
+                    Some(client) => client.gone().await,
+                    None => link.unused_for(IDLE).await,
                 }
-            });
-        }
+            };
+            tokio::select! {
+                () = unused => {
+                    server.lock().remove(&key);
+                    link.close().await;
+                }
+                () = link.died() => {}
+            }
+        });
         Ok(opened)
     }
 
@@ -111,7 +123,13 @@ impl Server {
         introduction: Introduction,
         whose: (Option<Client>, bool),
     ) -> Result<Arc<Link>, String> {
-        Link::open(&self.config, introduction, whose, &self.tools)
+        let room = self.room.clone().try_acquire_owned().map_err(|_| {
+            format!(
+                "The MCP server `{}` has {} connections already, as many as it may (`connections`); try again when one has ended",
+                self.config.name, self.config.connections
+            )
+        })?;
+        Link::open(&self.config, introduction, whose, (&self.tools, room))
             .await
             .map_err(|why| format!("The MCP server `{}` could not be reached: {why}", self.config.name))
     }

@@ -134,6 +134,11 @@ pub static UPSTREAM_MCP: Shape = Shape {
             Word(&["session", "shared", "call"]),
             "Who shares a process or session of it: each client that begins with `initialize` has its own and all others share one; all share one; every call has its own. Default: session.",
         ),
+        field(
+            "connections",
+            Count,
+            "Connections to it, and so processes of it, at once; beyond, a clear error. Default: 100.",
+        ),
         field("unconfirmed", Of(&UNCONFIRMED), "What follows a cancel that it does not answer."),
         field("timeout", Duration, "How long a request to it may take. Default: 1h."),
         field("connect_within", Duration, "How long it may take to introduce itself. Default: 1m."),
