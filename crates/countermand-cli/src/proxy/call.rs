@@ -71,43 +71,30 @@ impl Passed<'_> {
         self.follow(flight, timeout).await
     }
 
-    /// Sends it; once more where the connection had ended before it was sent.
+    /// Sends it, over a connection that is made where there is none.
     async fn send(&self) -> Result<InFlight, Answer> {
-        let mut again = true;
-        loop {
-            let connecting = async {
-                tokio::select! {
-                    ended = self.call.handle.cancelled() => Err(Some(ended)),
-                    link = self.link() => Ok(link),
-                }
-            };
-            let link = match connecting.await {
-                Err(_) => return Err(self.failed("The call was ended before the server was asked.")),
-                Ok(Err(why)) => return Err(self.failed(&why)),
-                Ok(Ok(link)) => link,
-            };
-            let pending = link.peer.request(self.outgoing.clone());
-            if again && link.is_dead() {
-                again = false;
-                continue;
+        let link = tokio::select! {
+            _ = self.call.handle.cancelled() => {
+                return Err(self.failed("The call was ended before the server was asked."));
             }
-            let by_results = self.call.client.revision.is_stateless();
-            let (way, questions) = if by_results {
-                let (sender, questions) = mpsc::unbounded_channel();
-                (Way::ByResults(sender), Some(questions))
-            } else {
-                (Way::Back(self.call.back.clone()), None)
-            };
-            let voice = link.voice(way);
-            if self.is_for_one_call() {
-                let link = Arc::clone(&link);
-                self.proxy.tools.tasks.spawn(async move {
-                    link.idle().await;
-                    link.close().await;
-                });
-            }
-            return Ok(InFlight { link, pending, voice, questions });
+            link = self.link() => link.map_err(|why| self.failed(&why))?,
+        };
+        let (way, questions) = if self.call.client.revision.is_stateless() {
+            let (sender, questions) = mpsc::unbounded_channel();
+            (Way::ByResults(sender), Some(questions))
+        } else {
+            (Way::Back(self.call.back.clone()), None)
+        };
+        let voice = link.voice(way);
+        let pending = link.peer.request(self.outgoing.clone());
+        if self.is_for_one_call() {
+            let link = Arc::clone(&link);
+            self.proxy.tools.tasks.spawn(async move {
+                link.idle().await;
+                link.close().await;
+            });
         }
+        Ok(InFlight { link, pending, voice, questions })
     }
 
     /// Only what has effects of its own is worth a process of its own.
@@ -127,7 +114,7 @@ impl Passed<'_> {
         let presence = std::mem::take(&mut self.call.presence);
         let mut given_up = std::pin::pin!(absence::given_up(policy, timeout, presence));
         let handle = self.call.handle.clone();
-        let mut round = 0;
+        let (mut round, mut again) = (0, true);
         loop {
             let woke = tokio::select! {
                 biased;
@@ -185,6 +172,14 @@ impl Passed<'_> {
                     }
                 }
                 Woke::Happened(Happened::Answered(Err(error))) => return Answer::error(error),
+                // The connection had ended before: the server has not seen it, and another one can be asked.
+                Woke::Happened(Happened::Lost(Lost::NotSent(_))) if again => {
+                    again = false;
+                    flight = match self.send().await {
+                        Ok(flight) => flight,
+                        Err(answer) => return answer,
+                    };
+                }
                 Woke::Happened(Happened::Lost(lost)) => return self.lost(&flight.link, &lost).await,
             }
         }

@@ -135,7 +135,10 @@ async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> 
                 process.control.stop(Stop::NOW);
                 return Err("failed to connect to the MCP server: it has no pipes".to_owned().into());
             };
-            (Target::Streams { read: Box::new(read), write: Box::new(write) }, Some(process.control))
+            (
+                Target::Streams { read: Box::new(read), write: Box::new(write) },
+                Some(Starting(Some(process.control))),
+            )
         }
         McpTarget::Url { url, headers } => {
             let mut all = HeaderMap::new();
@@ -159,7 +162,7 @@ async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> 
     };
     let mut connecting = std::pin::pin!(Peer::connect(target, introduction, options));
     let started = match &program {
-        Some(control) => tokio::select! {
+        Some(Starting(Some(control))) => tokio::select! {
             // Its last words first: they say more than that it has ended.
             biased;
             started = connecting.as_mut() => started.map_err(Failed::from),
@@ -170,15 +173,26 @@ async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> 
                 ))),
             },
         },
-        None => connecting.await.map_err(Failed::from),
+        _ => connecting.await.map_err(Failed::from),
     };
-    match started {
-        Ok((peer, heard)) => Ok(Started { peer, heard, program }),
-        Err(why) => {
-            if let Some(control) = &program {
-                control.stop(Stop { grace: GRACE, ..Stop::default() });
-            }
-            Err(why)
+    let (peer, heard) = started?;
+    Ok(Started { peer, heard, program: program.and_then(Starting::has_started) })
+}
+
+/// The program of a server that has not introduced itself yet. If it never does, or nobody waits for it any more, it is told
+/// to stop.
+struct Starting(Option<Control>);
+
+impl Starting {
+    fn has_started(mut self) -> Option<Control> {
+        self.0.take()
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(control) = &self.0 {
+            control.stop(Stop { grace: GRACE, ..Stop::default() });
         }
     }
 }
