@@ -105,3 +105,26 @@ async fn what_an_operator_notes_with_a_cancel_is_in_its_history_and_is_no_reason
         assert_eq!(noted.count(), 1, "{history:?}");
     }
 }
+
+/// Whoever cannot be told now is told later: here its definition cannot be read for a while.
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_asked_for_is_not_lost_where_the_operation_could_not_be_told_at_first() {
+    let bench = Bench::new(policy());
+    bench.upstream.say("status", Say::Answer(running()));
+    let mut row = bench.row(OnDisconnect::Cancel);
+    row.phase = Phase::Running;
+    row.upstream_id = Some("job-1".into());
+    let entry = Entry { at: row.created_at, event: "intended".into(), phase: row.phase, note: None };
+    let row = bench.ledger.insert(row, entry).await.unwrap();
+    let action = Action::Cancel { note: Some("too dear".into()) };
+    bench.ledger.file_request(Request { operation: row.id, action }).await.unwrap();
+    bench.engine.reconcile();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.ledger.get(row.id).await.unwrap().desired, row.desired, "nobody could be told");
+    bench.ledger.define(bench.definition.clone()).await.unwrap();
+    let ledger = &bench.ledger;
+    when("the request's end", || async { ledger.requests().await.unwrap().is_empty() }).await;
+    let history = ledger.history(row.id).await.unwrap();
+    let noted = history.iter().filter(|entry| entry.note.as_deref() == Some("operator: too dear"));
+    assert_eq!(noted.count(), 1, "{history:?}");
+}

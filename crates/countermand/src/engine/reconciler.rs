@@ -182,20 +182,22 @@ impl Engine {
                 crash_point!(After, RequestAnswered);
                 told.remove(&number);
             }
-        } else if let Entry::Vacant(first) = told.entry(number) {
+        } else if let Entry::Vacant(first) = told.entry(number)
+            && self.answer(request).await
+        {
             first.insert(version);
-            self.answer(request).await;
         }
     }
 
-    /// Does what an operator asked for.
-    async fn answer(&self, request: Request) {
+    /// Does what an operator asked for, or says that the operation could not be told: it is asked again then.
+    async fn answer(&self, request: Request) -> bool {
         if let Action::Cancel { note } = &request.action {
             tracing::info!(operation = %request.operation, note, "an operator cancels");
         }
-        let event = request.action.event();
-        if let Err(error) = self.tell(request.operation, event).await {
-            tracing::error!(operation = %request.operation, "failed to do what an operator asked for: {error}");
+        let told = self.tell(request.operation, request.action.event()).await;
+        if let Err(error) = &told {
+            tracing::error!(operation = %request.operation, "failed to do what an operator asked for: {error}; it is tried again");
         }
+        told.is_ok()
     }
 }
