@@ -13,6 +13,7 @@ use countermand::{
     core::Cause,
     engine::Engine,
     ledger::{LedgerUrl, OpenMode, SqliteLedger, open_first_free},
+    process::Stop,
 };
 use countermand_mcp::{Calls, HttpOptions, HttpServer, StdioOptions, serve_stdio};
 use std::{
@@ -23,6 +24,12 @@ use std::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The part of the grace after which programs that have not obeyed are killed.
+const HURRY: f32 = 0.8;
+
+/// How long programs may take to obey that nobody has cancelled.
+const LAST_GRACE: Duration = Duration::from_secs(1);
 
 /// What to serve, and how.
 #[derive(Debug, Args)]
@@ -130,7 +137,19 @@ impl House {
         self.tasks.wait().await;
         let others = self.siblings.iter().flat_map(Siblings::engines);
         let engines: Vec<Engine> = std::iter::once(self.engine).chain(others).collect();
-        let lefts = futures_util::future::join_all(engines.iter().map(|engine| engine.shutdown(grace))).await;
+        let cancels = futures_util::future::join_all(engines.iter().map(|engine| engine.shutdown(grace)));
+        // What does not obey in most of that time is killed, so that its end can still be recorded.
+        let hurry = async {
+            tokio::time::sleep(grace.mul_f32(HURRY)).await;
+            self.world.upstreams.close(Stop::NOW, Duration::ZERO).await;
+            std::future::pending().await
+        };
+        let lefts = tokio::select! {
+            lefts = cancels => lefts,
+            never = hurry => never,
+        };
+        // What was to go on without its client, and whatever undoes something.
+        self.world.upstreams.close(Stop { grace: LAST_GRACE, ..Stop::default() }, LAST_GRACE).await;
         let rows: Vec<_> = lefts.iter().flat_map(|left| &left.rows).collect();
         for row in &rows {
             tracing::warn!(

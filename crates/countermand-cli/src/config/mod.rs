@@ -5,6 +5,7 @@
 //! In layer order; a module imports only modules declared above it.
 
 pub mod checked;
+pub mod command;
 pub mod extract;
 pub mod fields;
 pub mod http;
@@ -15,6 +16,7 @@ pub mod lost;
 pub mod mask;
 pub mod node;
 pub mod presets;
+pub mod program;
 pub mod report;
 pub mod request;
 pub mod scope;

@@ -1,6 +1,7 @@
 //! The gateway's tools, as the wire serves them.
 
 mod answer;
+mod written;
 mod job;
 mod read;
 mod status;

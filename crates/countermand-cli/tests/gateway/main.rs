@@ -34,5 +34,6 @@ mod sessions;
 mod reissue;
 mod shapes;
 mod commands;
+mod programs;
 mod crash_matrix;
 mod upgrade;
