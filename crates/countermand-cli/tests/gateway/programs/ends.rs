@@ -3,7 +3,8 @@
 use super::{Caller, Door, Mode, Pending, Programs};
 use crate::over_all;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Programs that obey, and some that do not.
 async fn several(caller: &mut Caller, programs: &Programs) -> (usize, Vec<Pending>) {
