@@ -15,7 +15,7 @@ use countermand::{
     core::Cause,
     engine::Engine,
     ledger::{LedgerUrl, OpenMode, SqliteLedger, open_first_free},
-    process::{Containment, Runner, Stop},
+    process::Stop,
 };
 use countermand_mcp::{Calls, HttpOptions, HttpServer, StdioOptions, serve_stdio};
 use std::{
@@ -26,6 +26,12 @@ use std::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The part of the grace after which programs that have not obeyed are killed.
+const HURRY: f32 = 0.8;
+
+/// How long programs may take to obey that nobody has cancelled.
+const LAST_GRACE: Duration = Duration::from_secs(1);
 
 /// What to serve, and how.
 #[derive(Debug, Args)]
@@ -147,7 +153,19 @@ impl House {
         self.tasks.wait().await;
         let others = self.siblings.iter().flat_map(Siblings::engines);
         let engines: Vec<Engine> = std::iter::once(self.engine).chain(others).collect();
-        let lefts = futures_util::future::join_all(engines.iter().map(|engine| engine.shutdown(grace))).await;
+        let cancels = futures_util::future::join_all(engines.iter().map(|engine| engine.shutdown(grace)));
+        // What does not obey in most of that time is killed, so that its end can still be recorded.
+        let hurry = async {
+            tokio::time::sleep(grace.mul_f32(HURRY)).await;
+            self.world.upstreams.close(Stop::NOW, Duration::ZERO).await;
+            std::future::pending().await
+        };
+        let lefts = tokio::select! {
+            lefts = cancels => lefts,
+            never = hurry => never,
+        };
+        // What was to go on without its client, and whatever undoes something.
+        self.world.upstreams.close(Stop { grace: LAST_GRACE, ..Stop::default() }, LAST_GRACE).await;
         let rows: Vec<_> = lefts.iter().flat_map(|left| &left.rows).collect();
         for row in &rows {
             tracing::warn!(
@@ -178,7 +196,6 @@ enum Ending {
 struct Doors {
     gateway: Arc<Gateway>,
     proxy: Arc<Proxy>,
-    runner: Runner,
     calls: Arc<Calls>,
     http: std::sync::Mutex<Option<HttpServer>>,
     stdio: bool,
@@ -190,14 +207,17 @@ struct Doors {
 impl Doors {
     async fn open(config: &Config, stdio: bool, grace: Duration, house: &House) -> Result<Self> {
         let world = &house.world;
-        let runner = Runner::new(Containment::Cgroup).context("failed to prepare for starting programs")?;
+        let runner = match config.servers.is_empty() {
+            true => None,
+            false => Some(world.upstreams.runner().map_err(|trouble| anyhow::anyhow!(trouble.message))?),
+        };
         let engine = house.engine.clone();
         let proxy = Proxy::new(
             &config.servers,
             config.transparent,
             engine.clone(),
             world.clock.clone(),
-            runner.clone(),
+            runner,
             &house.home,
         )?;
         proxy.sweep().await;
@@ -224,7 +244,6 @@ impl Doors {
         Ok(Self {
             gateway: Arc::new(gateway),
             proxy,
-            runner,
             calls: Calls::new(config.limits),
             http: std::sync::Mutex::new(http),
             stdio,
@@ -277,7 +296,6 @@ impl Doors {
         }
         // With its end each server's word on what was cancelled there is the kernel's.
         self.proxy.close().await;
-        self.runner.close(Stop::default(), self.grace).await;
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(Duration::from_secs(1), self.tasks.wait()).await.is_err() {

@@ -13,7 +13,7 @@ pub(crate) fn as_json(row: &Row) -> Value {
         "request_id": row.request_id,
         "principal": row.principal,
         "tool": row.tool,
-        "upstream": row.upstream,
+        "upstream": Some(&row.upstream).filter(|upstream| !upstream.is_empty()),
         "kind": row.kind,
         "phase": row.phase,
         "was": row.was,

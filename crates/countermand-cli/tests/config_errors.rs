@@ -89,7 +89,6 @@ fn what_comes_later_is_refused_by_its_name() {
     );
     says("upstreams:\n  m: { mcp: { command: [x] } }\n", "2:8", &["`mcp` is not supported"]);
     says(&tool("sql: { query: x }"), "5:5", &["`sql` is not supported", "this version has `job` and `http`"]);
-    says(&tool("command: { run: [x] }"), "5:5", &["`command` is not supported"]);
     says(&tool("steps: []"), "5:5", &["`steps` is not supported"]);
     says("ledger: postgres://u:secret@h/db\n", "1:9", &["not yet supported", "write `sqlite:PATH`"]);
 }

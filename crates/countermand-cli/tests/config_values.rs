@@ -27,7 +27,7 @@ fn tool(fields: &str) -> Config {
 fn job(tool: &Tool) -> &JobDefinition {
     match &tool.definition.work {
         Work::Job(job) => job,
-        Work::Http(_) => panic!("a job was expected"),
+        _ => panic!("a job was expected"),
     }
 }
 

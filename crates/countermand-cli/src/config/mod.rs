@@ -5,6 +5,7 @@
 //! In layer order; a module imports only modules declared above it.
 
 pub mod checked;
+pub mod command;
 pub mod extract;
 pub mod fields;
 pub mod http;
@@ -16,6 +17,7 @@ pub mod mask;
 pub mod mcp;
 pub mod node;
 pub mod presets;
+pub mod program;
 pub mod report;
 pub mod request;
 pub mod scope;

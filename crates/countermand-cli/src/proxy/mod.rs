@@ -65,7 +65,7 @@ impl Proxy {
         transparent: bool,
         engine: Engine,
         clock: Arc<SystemClock>,
-        runner: Runner,
+        runner: Option<Runner>,
         home: &Path,
     ) -> anyhow::Result<Arc<Self>> {
         let tools = Arc::new(Tools::new(runner, home)?);

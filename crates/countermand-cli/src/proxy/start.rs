@@ -22,7 +22,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// What servers are started with.
 pub(super) struct Tools {
-    pub(super) runner: Runner,
+    /// Starts programs; there is one where there are servers.
+    runner: Option<Runner>,
     /// What the names of all programs begin with that are started here: the next start finds by it what we have left.
     family: String,
     pub(super) secrets: Secrets,
@@ -33,7 +34,7 @@ pub(super) struct Tools {
 
 impl Tools {
     /// `home` is where the ledger is: whoever holds it has no other's programs to mind.
-    pub(super) fn new(runner: Runner, home: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(runner: Option<Runner>, home: &Path) -> anyhow::Result<Self> {
         let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
         let hash = hash_json(&home.to_string_lossy().into_owned().into());
         let family = format!("server-{}-", &hash[..16]);
@@ -49,7 +50,8 @@ impl Tools {
     /// Ends the programs that an earlier process of ours has left when it was killed. Theirs died with it, or saw the end
     /// of their input; what they had started may not have noticed.
     pub(super) async fn sweep(&self) {
-        let left = match self.runner.names(&self.family).await {
+        let Some(runner) = &self.runner else { return };
+        let left = match runner.names(&self.family).await {
             Ok(left) => left,
             Err(error) => {
                 tracing::warn!("failed to look for what an earlier process has left: {error}");
@@ -58,7 +60,7 @@ impl Tools {
         };
         for name in left {
             tracing::warn!(name, "a program of an MCP server that an earlier process has left is ended");
-            self.runner.adopt(&name, None, None, Stop { grace: GRACE, ..Stop::default() });
+            runner.adopt(&name, None, None, Stop { grace: GRACE, ..Stop::default() });
         }
     }
 }
@@ -130,7 +132,10 @@ async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> 
                 stdout: Output::Pipe,
                 stderr: Output::Inherit,
             };
-            let process = tools.runner.spawn(spawn).await.map_err(|error| error.to_string())?;
+            let Some(runner) = &tools.runner else {
+                return Err("no program can be started here".to_owned().into());
+            };
+            let process = runner.spawn(spawn).await.map_err(|error| error.to_string())?;
             let (Some(write), Some(read)) = (process.pipes.stdin, process.pipes.stdout) else {
                 process.control.stop(Stop::NOW);
                 return Err("failed to connect to the MCP server: it has no pipes".to_owned().into());

@@ -35,5 +35,6 @@ mod sessions;
 mod reissue;
 mod shapes;
 mod commands;
+mod programs;
 mod crash_matrix;
 mod upgrade;

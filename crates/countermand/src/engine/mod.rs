@@ -19,7 +19,7 @@ mod unperformable;
 
 pub use health::{Healths, LeftAlone, Pass, UpstreamHealth};
 pub use notices::{Heard, Teller};
-pub use operation::{Operation, View};
+pub use operation::{Operation, Output, View};
 pub use shutdown::Left;
 pub use start::StartError;
 
@@ -117,8 +117,8 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn new() -> Self {
-        Self { reads: Arc::new(Semaphore::new(LANES)), stops: Arc::new(Semaphore::new(LANES)) }
+    fn of(each: usize) -> Self {
+        Self { reads: Arc::new(Semaphore::new(each)), stops: Arc::new(Semaphore::new(each)) }
     }
 }
 
@@ -225,7 +225,7 @@ impl Engine {
                     tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
                     // Driven all the same: it becomes a visible orphan, and an operator can have a word with it.
                     let health = UpstreamHealth::new(&row.upstream, HealthPolicy::default(), self.inner.clock.clone());
-                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::new(), health }
+                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::of(LANES), health }
                 })
             }
         };
@@ -246,7 +246,10 @@ impl Inner {
         let upstream = (self.performers)(definition)?;
         let mut state = self.lock();
         let name = definition.body.pointer("/upstream/name").and_then(|n| n.as_str()).unwrap_or_default();
-        let lanes = state.lanes.entry(name.to_owned()).or_insert_with(Lanes::new).clone();
+        let lanes = match upstream.is_local() {
+            true => Lanes::of(Semaphore::MAX_PERMITS),
+            false => state.lanes.entry(name.to_owned()).or_insert_with(|| Lanes::of(LANES)).clone(),
+        };
         let policy = definition.body.pointer("/upstream/limits/health");
         let policy = policy.and_then(|policy| HealthPolicy::deserialize(policy).ok()).unwrap_or_default();
         let health = self.healths.of(name, policy, &self.clock);

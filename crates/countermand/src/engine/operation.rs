@@ -7,7 +7,7 @@ use super::{
 use countermand_core::{
     Cause, OperationId, Outcome, Phase, Row,
     event::{Event, Trouble},
-    ports::{Payload, Upstream},
+    ports::{Lines, Payload, Upstream},
 };
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -73,6 +73,22 @@ pub(super) struct Line {
     pub(super) upstream: Arc<dyn Upstream>,
     /// How their upstream is.
     pub(super) health: Arc<UpstreamHealth>,
+}
+
+/// What an operation writes while it runs.
+pub struct Output {
+    upstream: Arc<dyn Upstream>,
+    row: Arc<Row>,
+}
+
+impl Output {
+    /// Waits for lines after that one. Never resolves where it writes none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn after(&self, line: u64) -> Lines {
+        self.upstream.lines(&self.row, line).await
+    }
 }
 
 /// A started operation, in the hands of one of its calls. The operation is driven whether this lives or not; if it is
@@ -175,6 +191,11 @@ impl Operation {
         let (reply, heard) = oneshot::channel();
         self.line.words.send(Word::Hear(reply)).ok()?;
         heard.await.ok()
+    }
+
+    /// What it writes while it runs.
+    pub fn output(&self) -> Output {
+        Output { upstream: self.line.upstream.clone(), row: self.found.clone() }
     }
 
     /// Reads the result of an operation that has completed. It waits for an upstream that is left alone: what ran for
