@@ -46,7 +46,8 @@ def from_client():
 def to_client():
     while chunk := os.read(server.stdout.fileno(), 65536):
         try:
-            sys.stdout.buffer.raw.write(chunk)
+            while chunk:
+                chunk = chunk[os.write(sys.stdout.fileno(), chunk) :]
         except OSError:
             # The client is gone; the server shall find out by itself, through its stdin.
             pass

@@ -11,9 +11,9 @@ const now = () => Number(process.hrtime.bigint()) / 1e6
 
 async function sdk(which) {
   if (which.startsWith('v1')) {
-    const root = '@modelcontextprotocol/sdk/client'
+    const root = '@modelcontextprotocol/sdk'
     const [{ Client }, { StdioClientTransport }, { StreamableHTTPClientTransport }, types] = await Promise.all(
-      [`${root}/index.js`, `${root}/stdio.js`, `${root}/streamableHttp.js`, `${root}/../types.js`].map(path => import(path))
+      ['client/index.js', 'client/stdio.js', 'client/streamableHttp.js', 'types.js'].map(path => import(`${root}/${path}`))
     )
     const schemas = { 'sampling/createMessage': types.CreateMessageRequestSchema, 'elicitation/create': types.ElicitRequestSchema }
     const callTool = (client, params, options) => client.callTool(params, undefined, options)
