@@ -16,8 +16,10 @@ usage: cargo xtask COMMAND
   soak                 everything at once for [--minutes N] (30) from [--seed S]; then the books must balance
   fuzz                 each target of fuzz/ in turn, or [TARGET], for [--minutes N] (1) each (needs cargo-fuzz)
   bench                prints the latency of a cancel and the CPU time of a call
-  foreign [NAME…]      drives the gateway with MCP clients written by others (needs PyPI and npm); NAME: part of a
-                       client's name or of a scenario's, such as `typescript` or `http/2026`
+  foreign [NAME…]      drives the gateway with MCP clients written by others, and `wrap` before servers written by others
+                       (needs PyPI and npm); NAME: part of a run's name or a scenario's, such as `typescript`, `http/2026`, `wrap`
+  foreign overhead     measures an echo call straight to such servers and through `wrap`, by the build of
+                       COUNTERMAND_PROFILE (debug), which must be there
   conformance [REV…]   runs the official MCP conformance suite against the gateway over HTTP (needs npm)
 ";
 
@@ -93,10 +95,13 @@ fn nothing_can_kill_it() -> Result<()> {
     Ok(())
 }
 
-/// Clients that are not ours, pinned, against a real gateway.
+/// Clients and servers that are not ours, pinned, against a real gateway.
 fn foreign(args: &[String]) -> Result<()> {
     needs::python()?;
     needs::node()?;
+    if let Some(("overhead", servers)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return run_all([Step::new("overhead", script("tests/foreign/overhead.py", servers))]);
+    }
     run_all([
         Step::new("build", cargo(["build", "-p", "countermand-cli"])),
         Step::new("foreign clients", script("tests/foreign/run.py", args)),

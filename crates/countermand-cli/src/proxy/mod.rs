@@ -204,6 +204,17 @@ impl Proxy {
 
     /// Serves any other request. `own` are our own tools.
     pub(crate) async fn request(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
+        let (method, revision) = (call.method.clone(), call.client.revision);
+        let mut answer = self.requested(call, own).await;
+        if let Ok(result) = &mut answer.result
+            && revision.is_stateless()
+        {
+            listing::hint(&method, result);
+        }
+        answer
+    }
+
+    async fn requested(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
         if call.method == "subscriptions/listen" && !self.passes_listening(&call).await {
             return self.listen(call).await;
         }
