@@ -36,3 +36,4 @@ mod shapes;
 mod commands;
 mod crash_matrix;
 mod upgrade;
+mod proxy;
