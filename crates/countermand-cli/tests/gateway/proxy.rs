@@ -5,18 +5,18 @@ mod house;
 
 mod passing;
 mod greeting;
-//ASK
-//mod rounds;
+mod asking;
+mod rounds;
 mod cancels;
-//mod unconfirmed;
-//mod numbers;
-//mod bounds;
-//mod sharing;
-//mod deaths;
-//mod leaving;
-//mod storms;
-//mod chains;
-//mod silent;
+mod unconfirmed;
+mod numbers;
+mod bounds;
+mod sharing;
+mod deaths;
+mod leaving;
+mod storms;
+mod chains;
+mod silent;
 
 use serde_json::{Value, json};
 use std::time::Duration;

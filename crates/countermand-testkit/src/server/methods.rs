@@ -3,7 +3,7 @@
 use super::{
     event::EventKind,
     letter::{self, Heard},
-    state::State,
+    state::{OnCancel, State, Work},
     tools,
 };
 use serde_json::{Value, json};
@@ -86,6 +86,11 @@ impl State {
                 let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
                 let note = json!({ "notifications": wanted, "_meta": meta });
                 letter::say(&letter::notification("notifications/subscriptions/acknowledged", &note.to_string()))
+            }
+            "x-demo/hang" => {
+                let tag = heard.value()["tag"].as_str().unwrap_or_default().to_owned();
+                self.begin(Work { id: id.to_owned(), tag, on_cancel: OnCancel::Ignore, until: None });
+                Ok(())
             }
             method if method.starts_with("x-demo/") => {
                 self.plain(id, &format!(r#""heard":{},"x-n":1.0"#, heard.raw()))

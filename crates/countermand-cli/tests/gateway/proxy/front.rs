@@ -96,7 +96,7 @@ impl Front {
         front
     }
 
-    fn http(&self) -> &HttpClient {
+    pub fn http(&self) -> &HttpClient {
         match &self.link {
             Link::Http(gateway) => &gateway.client,
             Link::Guest(client) => client,
@@ -250,7 +250,11 @@ impl Front {
 
     /// Answers a question of the server.
     pub async fn reply(&mut self, question: &Value, result: Value) {
-        let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": result });
+        self.respond(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })).await;
+    }
+
+    /// Answers whatever it is.
+    pub async fn respond(&mut self, answer: Value) {
         match &mut self.link {
             Link::Stdio(client) => client.send(&answer).await,
             _ => {
@@ -291,6 +295,12 @@ impl Front {
                 self.request("ping", json!({})).await;
             }
         }
+    }
+
+    /// Everything written so far has been read by the gateway; no server is asked.
+    pub async fn barrier_of_ours(&mut self) {
+        let asked = json!({ "name": "cancellation_status", "arguments": {} });
+        self.request("tools/call", asked).await;
     }
 
     /// Opens the stream of the session, for what belongs to no request.
