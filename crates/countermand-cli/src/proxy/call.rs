@@ -24,6 +24,9 @@ use tokio::{sync::mpsc, time::Instant};
 /// How long the record of a cancel may hold the cancel itself up.
 const RECORD_WITHIN: Duration = Duration::from_secs(1);
 
+/// As good as no timeout.
+const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
 /// How long a caller that is still there waits to be told what became of the cancel.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
@@ -56,7 +59,9 @@ pub(super) struct InFlight {
 impl Passed<'_> {
     /// Passes it on, and answers with what the server answers.
     pub(super) async fn serve(mut self) -> Answer {
-        let timeout = Instant::now() + self.server.config.timeout;
+        // Who listens does so for as long as it likes.
+        let listens = self.call.method == rounds::LISTEN;
+        let timeout = Instant::now() + if listens { FOREVER } else { self.server.config.timeout };
         let parked = match rounds::resumed(self.proxy, &self.call, &mut self.outgoing) {
             Ok(parked) => parked,
             Err(error) => return Answer::error(error),
@@ -71,43 +76,25 @@ impl Passed<'_> {
         self.follow(flight, timeout).await
     }
 
-    /// Sends it; once more where the connection had ended before it was sent.
+    /// Sends it.
     async fn send(&self) -> Result<InFlight, Answer> {
-        let mut again = true;
-        loop {
-            let connecting = async {
-                tokio::select! {
-                    ended = self.call.handle.cancelled() => Err(Some(ended)),
-                    link = self.server.link(&self.call.client) => Ok(link),
-                }
-            };
-            let link = match connecting.await {
-                Err(_) => return Err(self.failed("The call was ended before the server was asked.")),
-                Ok(Err(why)) => return Err(self.failed(&why)),
-                Ok(Ok(link)) => link,
-            };
-            let pending = link.peer.request(self.outgoing.clone());
-            if again && link.is_dead() {
-                again = false;
-                continue;
-            }
-            let by_results = self.call.client.revision.is_stateless();
-            let (way, questions) = if by_results {
-                let (sender, questions) = mpsc::unbounded_channel();
-                (Way::ByResults(sender), Some(questions))
-            } else {
-                (Way::Back(self.call.back.clone()), None)
-            };
-            let voice = link.voice(way);
-            if self.server.is_for_one_call() {
-                let link = Arc::clone(&link);
-                self.proxy.tools.tasks.spawn(async move {
-                    link.idle().await;
-                    link.close().await;
-                });
-            }
-            return Ok(InFlight { link, pending, voice, questions });
-        }
+        let link = tokio::select! {
+            _ = self.call.handle.cancelled() => Err("The call was ended before the server was asked.".to_owned()),
+            link = self.server.link(&self.call.client) => link,
+        };
+        let link = link.map_err(|why| self.failed(&why))?;
+        let by_results = self.call.client.revision.is_stateless();
+        let (way, questions) = if by_results {
+            let (sender, questions) = mpsc::unbounded_channel();
+            (Way::ByResults(sender), Some(questions))
+        } else {
+            (Way::Back(self.call.back.clone()), None)
+        };
+        // Before it is sent: what the server asks on its behalf finds its way.
+        let voice = link.voice(way);
+        let pending = link.peer.request(self.outgoing.clone());
+        self.server.release(&link);
+        Ok(InFlight { link, pending, voice, questions })
     }
 
     async fn follow(mut self, mut flight: InFlight, timeout: Instant) -> Answer {
@@ -115,7 +102,7 @@ impl Passed<'_> {
         let presence = std::mem::take(&mut self.call.presence);
         let mut given_up = std::pin::pin!(absence::given_up(policy, timeout, presence));
         let handle = self.call.handle.clone();
-        let mut round = 0;
+        let (mut round, mut again) = (0, true);
         loop {
             let woke = tokio::select! {
                 biased;
@@ -170,6 +157,14 @@ impl Passed<'_> {
                     }
                 }
                 Woke::Happened(Happened::Answered(Err(error))) => return Answer::error(error),
+                // The server had ended, and has not seen it: another one is asked.
+                Woke::Happened(Happened::Lost(Lost::NotSent(_))) if again && flight.link.is_dead() => {
+                    again = false;
+                    flight = match self.send().await {
+                        Ok(flight) => flight,
+                        Err(answer) => return answer,
+                    };
+                }
                 Woke::Happened(Happened::Lost(lost)) => return self.lost(&flight.link, &lost).await,
             }
         }
@@ -185,14 +180,14 @@ impl Passed<'_> {
 
     /// What names the server's id of a subscription names the client's instead.
     fn noted(&self, method: &str, params: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == "subscriptions/listen" && method.starts_with("notifications/") {
+        if self.call.method == rounds::LISTEN && method.starts_with("notifications/") {
             return rounds::renumbered(params, pending.id(), &self.call.request_id);
         }
         params
     }
 
     fn answered(&self, result: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == "subscriptions/listen" {
+        if self.call.method == rounds::LISTEN {
             return rounds::renumbered(result, pending.id(), &self.call.request_id);
         }
         result
@@ -201,11 +196,17 @@ impl Passed<'_> {
     /// Answers with a question; the request waits for the round that brings the answer.
     fn park(self, flight: InFlight, ask: Ask) -> Answer {
         let origin = Origin::of(&self.call, &self.name());
-        Answer::result(rounds::park(self.proxy, self.server, Parked { flight, ask, origin }))
+        let server = Arc::clone(self.server);
+        Answer::result(rounds::park(self.proxy, Parked { server, flight, ask, origin }))
     }
 
     /// The client, or somebody for it, has ended the call: the server is told, and that is recorded.
     async fn end(self, flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
+        if self.call.method == rounds::LISTEN {
+            // Dropped, it is cancelled. Nothing of it can outlive it, so there is nothing to record.
+            drop(flight);
+            return self.failed("Nobody listens any more.");
+        }
         let origin = Origin::of(&self.call, &self.name());
         let told = cancel(self.proxy, self.server, &origin, flight, cause, reason).await;
         if cause.is_the_clients() {

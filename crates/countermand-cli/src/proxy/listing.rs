@@ -96,10 +96,10 @@ impl Proxy {
                 .link(&call.client)
                 .await
                 .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
-            if !offers(&link, method) {
-                return Ok(Vec::new());
-            }
-            all(server, &link, call, method).await
+            let all =
+                if offers(&link, method) { all(server, &link, call, method).await } else { Ok(Vec::new()) };
+            server.release(&link);
+            all
         });
         let answers = futures_util::future::join_all(asking).await;
         let mut elements: Vec<Box<RawValue>> = own.iter().map(|tool| RawValue::to_owned(tool)).collect();

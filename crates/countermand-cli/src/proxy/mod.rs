@@ -13,6 +13,7 @@ mod server;
 mod rounds;
 mod call;
 mod listing;
+mod listening;
 mod mirror;
 
 pub(crate) use forward::{Gone, is_forwarded};
@@ -105,6 +106,7 @@ impl Proxy {
         if let Some(server) = self.sole() {
             let link =
                 server.link(client).await.map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
+            server.release(&link);
             let hello = link.peer.hello();
             const OURS: [&str; 9] = [
                 "protocolVersion",
@@ -130,6 +132,7 @@ impl Proxy {
         for (server, link) in self.servers.iter().zip(futures_util::future::join_all(links).await) {
             match link {
                 Ok(link) => {
+                    server.release(&link);
                     for (name, value) in raw::members(Some(&link.peer.hello().capabilities)) {
                         if matches!(
                             name.as_str(),
@@ -197,6 +200,9 @@ impl Proxy {
     /// Serves any other request. `own` are our own tools.
     pub(crate) async fn request(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
         if let Some(server) = self.sole() {
+            if call.method == rounds::LISTEN {
+                return self.listen(server, call).await;
+            }
             let (listed, first) = (call.method.clone(), raw::get(&call.extra, "cursor").is_none());
             let params = call.extra.clone();
             let answer = self.pass(server, call, params, Vec::new()).await;
@@ -211,6 +217,26 @@ impl Proxy {
             return Answer::result(self.listed(&call, &call.method, own).await);
         }
         self.route(call).await
+    }
+
+    /// Lets a client hear what a server says by itself: a server of its revision is asked for it, an older one says it.
+    async fn listen(self: &Arc<Self>, server: &Arc<Server>, call: Call) -> Answer {
+        let link = tokio::select! {
+            _ = call.handle.cancelled() => return failed(&call.method, "The call was ended by its client."),
+            link = server.link(&call.client) => link,
+        };
+        match link {
+            Err(why) => failed(&call.method, &why),
+            Ok(link) if link.peer.hello().revision.is_stateless() => {
+                let params = call.extra.clone();
+                self.pass(server, call, params, Vec::new()).await
+            }
+            Ok(link) => {
+                let answer = listening::serve(&call, &link).await;
+                server.release(&link);
+                answer
+            }
+        }
     }
 
     /// A page of tools, with ours before the first ones.
@@ -241,8 +267,13 @@ impl Proxy {
         let mut asked = Vec::new();
         for server in &self.servers {
             match server.link(&call.client).await {
-                Ok(link) if listing::offers(&link, &call.method) => asked.push(server),
-                _ => {}
+                Ok(link) => {
+                    server.release(&link);
+                    if listing::offers(&link, &call.method) {
+                        asked.push(server);
+                    }
+                }
+                Err(why) => tracing::warn!(server = server.config.name, "{why}"),
             }
         }
         let Some((last, others)) = asked.split_last() else {
@@ -261,7 +292,9 @@ impl Proxy {
                     .link(&call.client)
                     .await
                     .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
-                listing::ask(&link, outgoing).await
+                let answer = listing::ask(&link, outgoing).await;
+                server.release(&link);
+                answer
             };
             // Dropped at a cancel, the request is cancelled.
             let answer = tokio::select! {
@@ -317,7 +350,7 @@ impl Proxy {
     /// Ends every connection and every program.
     pub(crate) async fn close(&self) {
         self.leaving.cancel();
-        self.waiting.clear();
+        rounds::cancel_all(self).await;
         futures_util::future::join_all(self.servers.iter().map(|server| server.close())).await;
     }
 }

@@ -59,8 +59,8 @@ impl Server {
         self.config.isolation.unwrap_or(Isolation::Session)
     }
 
-    /// The connection for a request of this client: its own, a shared one, or one for this request alone, which the
-    /// caller closes. It is made where there is none.
+    /// The connection for a request of this client: its own, a shared one, or one for this request alone; the caller
+    /// [releases](Self::release) it. It is made where there is none.
     ///
     /// # Errors
     /// Why there is none, in words for a caller.
@@ -105,7 +105,7 @@ impl Server {
     async fn open(&self, introduction: Introduction, client: Option<Client>) -> Result<Arc<Link>, String> {
         Link::open(&self.config, introduction, client, &self.tools)
             .await
-            .map_err(|why| format!("The MCP server `{}` could not be reached: {why}", self.config.name))
+            .map_err(|why| format!("The MCP server `{}` could not be reached: {why}.", self.config.name))
     }
 
     /// The connection that this client has of its own, if it has been made.
@@ -115,9 +115,16 @@ impl Server {
         link.filter(|link| !link.is_dead())
     }
 
-    /// Whether every request has a connection of its own.
-    pub(super) fn is_for_one_call(&self) -> bool {
-        self.isolation() == Isolation::Call
+    /// Ends a connection that was made for one request, once that is no longer in flight; any other one stays.
+    pub(super) fn release(&self, link: &Arc<Link>) {
+        if self.isolation() != Isolation::Call {
+            return;
+        }
+        let link = Arc::clone(link);
+        self.tools.tasks.spawn(async move {
+            link.idle().await;
+            link.close().await;
+        });
     }
 
     /// What one of its tools or prompts is called here.

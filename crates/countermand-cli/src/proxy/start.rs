@@ -3,10 +3,10 @@
 use crate::config::{McpServer, McpTarget};
 use countermand::{
     definition::Value,
-    process::{Control, Inherit, Output, Runner, Spawn, Stdin, Stop},
+    process::{Control, Exit, Inherit, Output, Runner, Spawn, Stdin, Stop},
     secret::Secrets,
 };
-use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerOptions, Target};
+use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerError, PeerOptions, Target};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a server may go on once its input is closed.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a program whose output has ended may take to end itself, so that it can be said how.
+const EXIT_WITHIN: Duration = Duration::from_millis(500);
 
 /// What servers are started with.
 pub(super) struct Tools {
@@ -99,22 +102,47 @@ pub(super) async fn start(
             (Target::Http(target), None)
         }
     };
-    let started = match &program {
+    let unknown = Unknown(program);
+    let connecting = Peer::connect(target, introduction, options);
+    let connected = match &unknown.0 {
         Some(control) => tokio::select! {
-            started = Peer::connect(target, introduction, options) => started.map_err(|error| error.to_string()),
-            exit = control.exited() => Err(format!(
-                "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
-            )),
+            connected = connecting => connected,
+            exit = control.exited() => return Err(ended(exit)),
         },
-        None => Peer::connect(target, introduction, options).await.map_err(|error| error.to_string()),
+        None => connecting.await,
     };
-    match started {
-        Ok((peer, heard)) => Ok(Started { peer, heard, program }),
-        Err(why) => {
-            if let Some(control) = &program {
-                control.stop(Stop { grace: GRACE, ..Stop::default() });
+    match (connected, &unknown.0) {
+        (Ok((peer, heard)), _) => Ok(Started { peer, heard, program: unknown.known() }),
+        // The end of its output is seen before its own.
+        (Err(PeerError::Lost { lost, .. }), Some(control)) => {
+            match tokio::time::timeout(EXIT_WITHIN, control.exited()).await {
+                Ok(exit) => Err(ended(exit)),
+                Err(_) => Err(format!("failed to connect to the MCP server: {lost}")),
             }
-            Err(why)
+        }
+        (Err(error), _) => Err(error.to_string()),
+    }
+}
+
+fn ended(exit: Exit) -> String {
+    format!(
+        "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
+    )
+}
+
+/// A program that has not introduced itself. Dropped, it is told to stop: whoever wanted it may have left meanwhile.
+struct Unknown(Option<Control>);
+
+impl Unknown {
+    fn known(mut self) -> Option<Control> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unknown {
+    fn drop(&mut self) {
+        if let Some(control) = &self.0 {
+            control.stop(Stop { grace: GRACE, ..Stop::default() });
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::stage::{BINARY, Outcome, command};
 use countermand_testkit::server::Recorder;
 use serde_json::Value;
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 use tokio::process::Command;
 
 /// A directory with a ledger and a recorder.
@@ -78,12 +78,5 @@ impl House {
     /// Waits until the one operation is in this phase.
     pub async fn phase(&self, phase: &str) -> Value {
         self.rows_when(phase, |rows| rows.len() == 1 && rows[0]["phase"] == phase).await.remove(0)
-    }
-
-    /// A file of this directory.
-    pub fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.dir.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
     }
 }

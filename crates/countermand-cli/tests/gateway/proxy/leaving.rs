@@ -127,21 +127,3 @@ async fn a_gateway_that_is_killed_leaves_no_server_and_the_next_one_settles_its_
     next.result("echo", tagged("next")).await;
     next.finish(&house, &[]).await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_has_started_is_gone_once_the_gateway_after_a_killed_one_has_begun() {
-    let house = House::new();
-    let mut front = Front::open(Way::Stdio("2025-11-25"), &house, &[], &[]).await;
-    let _asked = front.call("mine", "has_children", tagged("t")).await;
-    house.recorder.working("t").await;
-    front.kill().await;
-    let next = Front::open(Way::Stdio("2025-11-25"), &house, &[], &[]).await;
-    let first: Vec<u32> = house.recorder.processes().iter().take(2).map(|(pid, _)| *pid).collect();
-    house
-        .recorder
-        .wait("the end of both", |_| {
-            house.recorder.processes().iter().all(|(pid, lives)| !first.contains(pid) || !lives)
-        })
-        .await;
-    next.finish(&house, &[]).await;
-}

@@ -125,6 +125,48 @@ from_every_front! {
 }
 
 from_fronts! {
+    /// Whether the server says them unasked or is asked for them; and with nothing in the ledger.
+    async fn a_client_of_2026_listens_to_what_has_changed(way) {
+        for revision in ["2025-11-25", "2026-07-28"] {
+            let house = House::new();
+            let mut front = Front::open(way, &house, &[], &["--revision", revision]).await;
+            let wanted = json!({ "toolsListChanged": true, "promptsListChanged": false, "resourceSubscriptions": ["demo://one"] });
+            let mut listens = front.ask("subscriptions/listen", json!({ "notifications": wanted })).await;
+            let note = front.hear(&mut listens, "notifications/subscriptions/acknowledged").await;
+            assert_eq!(note["params"]["notifications"]["toolsListChanged"], true, "{note}");
+            assert_eq!(note["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], listens.id, "{note}");
+            let meta = if revision == "2026-07-28" {
+                let is = |event: &countermand_testkit::server::Event| event.heard("subscriptions/listen").is_some();
+                let id = house.recorder.first("the subscription", is).await.message().unwrap()["id"].clone();
+                format!(r#","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#)
+            } else {
+                let is = |event: &countermand_testkit::server::Event| event.heard("resources/subscribe").is_some();
+                house.recorder.first("the subscription", is).await;
+                // What nobody has asked for.
+                house.recorder.say(r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#).await;
+                String::new()
+            };
+            for (method, params) in [("tools/list_changed", r#""x":1.5"#), ("resources/updated", r#""uri":"demo://one""#)] {
+                house.recorder.say(&format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{{params}{meta}}}}}"#
+                )).await;
+                let note = front.message(&mut listens).await;
+                assert_eq!(note["method"], format!("notifications/{method}"), "{note}");
+                assert_eq!(note["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], listens.id, "{note}");
+            }
+            front.cancel(listens).await;
+            if revision == "2026-07-28" {
+                house.recorder.wait("its end", |_| house.recorder.cancels().len() == 1).await;
+            }
+            front.barrier().await;
+            assert!(house.rows().await.is_empty());
+            front.finish(&house, &[]).await;
+        }
+    }
+    stdio_2026 = Way::Stdio("2026-07-28"), http_2026 = Way::Http("2026-07-28")
+}
+
+from_fronts! {
     async fn what_a_server_logs_and_that_its_lists_have_changed_is_told(way) {
         let house = House::new();
         let mut front = Front::open(way, &house, &[], &[]).await;
