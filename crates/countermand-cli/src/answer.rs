@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use countermand::{
     core::{
-        Cause, Outcome, Phase, Row, Timestamp,
+        Cause, Kind, Outcome, Phase, Row, Timestamp,
         ports::Payload,
         words::{self, Said},
     },
@@ -133,7 +133,8 @@ pub(crate) fn sentence(row: &Row) -> String {
 pub(crate) fn ended_by(cause: Cause, row: Option<&Row>, timeout: std::time::Duration) -> String {
     let why = match cause {
         Cause::Deadline => match row {
-            Some(row) if row.policy.lifetime <= timeout => {
+            // A request to an MCP server has no lifetime of its own.
+            Some(row) if row.policy.kind != Kind::Mcp && row.policy.lifetime <= timeout => {
                 format!("its lifetime of {} is over", spoken(row.policy.lifetime))
             }
             _ => format!("it took longer than its timeout of {}", spoken(timeout)),

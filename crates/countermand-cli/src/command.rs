@@ -49,6 +49,9 @@ enum Command {
     /// The slow job API of the demo
     #[command(hide = true)]
     DemoUpstream(demo::Upstream),
+    /// The MCP server of the demo
+    #[command(hide = true)]
+    DemoServer(demo::Server),
 }
 
 /// The process.
@@ -94,6 +97,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Man(man) => manual::man(&man, &Cli::command()).map(|()| ExitCode::SUCCESS),
         Command::DemoUpstream(upstream) => demo::upstream(upstream).await.map(|()| ExitCode::SUCCESS),
+        Command::DemoServer(server) => demo::server(server).await.map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -39,6 +39,39 @@ pub(crate) async fn upstream(upstream: Upstream) -> Result<()> {
     Ok(countermand_testkit::fake::run_process(upstream.listen).await?)
 }
 
+/// How the MCP server of the demo behaves.
+#[derive(Debug, Args)]
+pub(crate) struct Server {
+    /// Tell the recorder at this socket all that is heard and done
+    #[arg(long, value_name = "SOCKET")]
+    recorder: Option<std::path::PathBuf>,
+    /// The one revision that it speaks
+    #[arg(long, value_name = "DATE", default_value = "2025-11-25")]
+    revision: String,
+    /// Never answer `initialize`
+    #[arg(long)]
+    hang: bool,
+    /// End at once
+    #[arg(long)]
+    fail: bool,
+    /// Write lines that are no messages
+    #[arg(long)]
+    junk: bool,
+    /// Run on when the input has ended, and ignore SIGTERM
+    #[arg(long)]
+    stay: bool,
+}
+
+/// Runs an MCP server on stdin and stdout, until stdin ends.
+///
+/// # Errors
+/// Where its recorder cannot be reached, or nobody reads what it says.
+pub(crate) async fn server(server: Server) -> Result<()> {
+    let Server { recorder, revision, hang, fail, junk, stay } = server;
+    let options = countermand_testkit::server::Options { recorder, revision, hang, fail, junk, stay };
+    Ok(countermand_testkit::server::run(options).await?)
+}
+
 /// Runs every case, and exits 0 only if all of them held.
 ///
 /// # Errors

@@ -24,6 +24,9 @@ use tokio::{sync::mpsc, time::Instant};
 /// How long the record of a cancel may hold the cancel itself up.
 const RECORD_WITHIN: Duration = Duration::from_secs(1);
 
+/// As good as no timeout.
+const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
 /// How long a caller that is still there waits to be told what became of the cancel.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
@@ -56,7 +59,9 @@ pub(super) struct InFlight {
 impl Passed<'_> {
     /// Passes it on, and answers with what the server answers.
     pub(super) async fn serve(mut self) -> Answer {
-        let timeout = Instant::now() + self.server.config.timeout;
+        // Who listens does so for as long as it likes.
+        let listens = self.call.method == rounds::LISTEN;
+        let timeout = Instant::now() + if listens { FOREVER } else { self.server.config.timeout };
         let parked = match rounds::resumed(self.proxy, &self.call, &mut self.outgoing) {
             Ok(parked) => parked,
             Err(error) => return Answer::error(error),
@@ -85,6 +90,7 @@ impl Passed<'_> {
         } else {
             (Way::Back(self.call.back.clone()), None)
         };
+        // Before it is sent: what the server asks on its behalf finds its way.
         let voice = link.voice(way);
         let pending = link.peer.request(self.outgoing.clone());
         if self.is_for_one_call() {
@@ -172,8 +178,8 @@ impl Passed<'_> {
                     }
                 }
                 Woke::Happened(Happened::Answered(Err(error))) => return Answer::error(error),
-                // The connection had ended before: the server has not seen it, and another one can be asked.
-                Woke::Happened(Happened::Lost(Lost::NotSent(_))) if again => {
+                // The server had ended, and has not seen it: another one is asked.
+                Woke::Happened(Happened::Lost(Lost::NotSent(_))) if again && flight.link.is_dead() => {
                     again = false;
                     flight = match self.send().await {
                         Ok(flight) => flight,
@@ -195,14 +201,14 @@ impl Passed<'_> {
 
     /// What names the server's id of a subscription names the client's instead.
     fn noted(&self, method: &str, params: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == "subscriptions/listen" && method.starts_with("notifications/") {
+        if self.call.method == rounds::LISTEN && method.starts_with("notifications/") {
             return rounds::renumbered(params, pending.id(), &self.call.request_id);
         }
         params
     }
 
     fn answered(&self, result: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == "subscriptions/listen" {
+        if self.call.method == rounds::LISTEN {
             return rounds::renumbered(result, pending.id(), &self.call.request_id);
         }
         result
@@ -211,7 +217,8 @@ impl Passed<'_> {
     /// Answers with a question; the request waits for the round that brings the answer.
     fn park(self, flight: InFlight, ask: Ask) -> Answer {
         let origin = Origin::of(&self.call, &self.name());
-        Answer::result(rounds::park(self.proxy, self.server, Parked { flight, ask, origin }))
+        let server = Arc::clone(self.server);
+        Answer::result(rounds::park(self.proxy, Parked { server, flight, ask, origin }))
     }
 
     /// The call's client has gone, and the request goes on without it, until it is answered or its time is over.
@@ -238,6 +245,11 @@ impl Passed<'_> {
 
     /// The client, or somebody for it, has ended the call: the server is told, and that is recorded.
     async fn end(self, flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
+        if self.call.method == rounds::LISTEN {
+            // Dropped, it is cancelled. Nothing of it can outlive it, so there is nothing to record.
+            drop(flight);
+            return self.failed("Nobody listens any more.");
+        }
         let origin = Origin::of(&self.call, &self.name());
         let told = cancel(self.proxy, self.server, &origin, flight, cause, reason).await;
         if cause.is_the_clients() {

@@ -118,10 +118,13 @@ impl Forwarded {
 
     /// Waits a moment for what shows how it ended.
     async fn look(&self) -> StatusAnswer {
-        if let Some(known) = self.known() {
-            return known;
-        }
         let until = tokio::time::Instant::now() + LOOK;
+        match self.known() {
+            // An error shows nothing, and nothing more is answered; but the process may end.
+            Some(said @ StatusAnswer::Running { .. }) => return self.only_ended(said, until).await,
+            Some(known) => return known,
+            None => {}
+        }
         let mut pending = self.pending.lock().await;
         loop {
             let Ok(happened) = tokio::time::timeout_at(until, pending.next()).await else {
@@ -145,18 +148,24 @@ impl Forwarded {
         }
     }
 
+    /// Nothing more is said: all that can be learnt is that the process has ended, if that was ours.
+    async fn only_ended(&self, said: StatusAnswer, until: tokio::time::Instant) -> StatusAnswer {
+        let over = async {
+            match self.link.program() {
+                Some(program) => program.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        match tokio::time::timeout_at(until, over).await {
+            Ok(_) => ended(End::Cancelled, None),
+            Err(_) => said,
+        }
+    }
+
     /// The connection ended. With its process everything has, if that was ours: the kernel's word.
     async fn lost(&self, lost: &Lost, until: tokio::time::Instant) -> StatusAnswer {
-        let said = running(&format!("nothing more: {lost}"), false);
-        if let (Some(program), true) = (self.link.program(), self.link.is_dead()) {
-            if tokio::time::timeout_at(until, program.ended()).await.is_ok() {
-                return ended(End::Cancelled, None);
-            }
-            return said;
-        }
         // Nothing more will come: the next look need not be at once.
-        tokio::time::sleep_until(until).await;
-        said
+        self.only_ended(running(&format!("nothing more: {lost}"), false), until).await
     }
 
     fn know(&self, answer: StatusAnswer) {

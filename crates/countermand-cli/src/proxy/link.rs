@@ -4,6 +4,7 @@ use super::start::{GRACE, Started, Tools, start};
 use crate::config::McpServer;
 use countermand::process::{Control, Stop};
 use countermand_mcp::{Ask, Backchannel, Client, Heard, Introduction, Lost, Peer, RpcError};
+use futures_util::FutureExt as _;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -106,8 +107,9 @@ impl Link {
         Ok(link)
     }
 
+    /// Whether it can be used no more: not only once that was noticed by who listens to it.
     pub(super) fn is_dead(&self) -> bool {
-        self.dead.is_cancelled()
+        self.dead.is_cancelled() || self.peer.closed().now_or_never().is_some()
     }
 
     /// Waits until it can be used no more.
@@ -240,7 +242,10 @@ async fn listen(link: Arc<Link>, mut heard: mpsc::Receiver<Heard>, server: Strin
             None => break link.peer.closed().await,
         }
     };
-    if !link.dead.is_cancelled() && lost != Lost::Closed {
+    let unexpected = !link.dead.is_cancelled() && lost != Lost::Closed;
+    // Before its program has ended: the next request finds another one started.
+    link.dead.cancel();
+    if unexpected {
         let exit = match &link.program {
             Some(program) => {
                 program.stop(Stop { grace: GRACE, ..Stop::default() });
@@ -255,7 +260,6 @@ async fn listen(link: Arc<Link>, mut heard: mpsc::Receiver<Heard>, server: Strin
             "the connection to an MCP server has ended: {lost}"
         );
     }
-    link.dead.cancel();
 }
 
 /// Asks a client what a server asks, for as long as the server wants to know.

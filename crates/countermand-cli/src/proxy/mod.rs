@@ -100,7 +100,7 @@ impl Proxy {
             _ => {
                 LISTS.iter().any(|(list, _)| *list == method)
                     || ROUTED.contains(&method)
-                    || method == "subscriptions/listen"
+                    || method == rounds::LISTEN
             }
         }
     }
@@ -215,7 +215,7 @@ impl Proxy {
     }
 
     async fn requested(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
-        if call.method == "subscriptions/listen" && !self.passes_listening(&call).await {
+        if call.method == rounds::LISTEN {
             return self.listen(call).await;
         }
         if let Some(server) = self.sole() {
@@ -235,16 +235,27 @@ impl Proxy {
         self.route(call).await
     }
 
-    /// Whether the one server has subscriptions of the same kind.
-    async fn passes_listening(&self, call: &Call) -> bool {
-        match self.sole() {
-            Some(server) => match server.link(&call.client).await {
-                Ok(link) => link.peer.hello().revision.is_stateless(),
-                // It is told so when it is asked.
-                Err(_) => true,
-            },
-            None => false,
+    /// Lets a client hear what servers say by themselves: the one server of its revision is asked for it, older ones say it.
+    async fn listen(self: &Arc<Self>, call: Call) -> Answer {
+        let connecting =
+            futures_util::future::join_all(self.servers.iter().map(|server| server.link(&call.client)));
+        let links = tokio::select! {
+            _ = call.handle.cancelled() => return failed(&call.method, "The call was ended by its client."),
+            links = connecting => links,
+        };
+        let mut reached = Vec::new();
+        for link in links {
+            match (link, self.sole()) {
+                (Err(why), Some(_)) => return failed(&call.method, &why),
+                (Err(why), None) => tracing::warn!("{why}"),
+                (Ok(link), Some(server)) if link.peer.hello().revision.is_stateless() => {
+                    let params = call.extra.clone();
+                    return self.pass(server, call, params, Vec::new()).await;
+                }
+                (Ok(link), _) => reached.push(link),
+            }
         }
+        listening::serve(&call, &reached).await
     }
 
     /// A page of tools, with ours before the first ones.
@@ -275,8 +286,12 @@ impl Proxy {
         let mut asked = Vec::new();
         for server in &self.servers {
             match server.link(&call.client).await {
-                Ok(link) if listing::offers(&link, &call.method) => asked.push(server),
-                _ => {}
+                Ok(link) => {
+                    if listing::offers(&link, &call.method) {
+                        asked.push(server);
+                    }
+                }
+                Err(why) => tracing::warn!(server = server.config.name, "{why}"),
             }
         }
         let Some((last, others)) = asked.split_last() else {
@@ -295,7 +310,8 @@ impl Proxy {
                     .link(&call.client)
                     .await
                     .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
-                listing::ask(&link, outgoing).await
+                let answer = listing::ask(&link, outgoing).await;
+                answer
             };
             // Dropped at a cancel, the request is cancelled.
             let answer = tokio::select! {
@@ -356,7 +372,7 @@ impl Proxy {
     /// Ends every connection and every program.
     pub(crate) async fn close(&self) {
         self.leaving.cancel();
-        self.waiting.clear();
+        rounds::cancel_all(self).await;
         futures_util::future::join_all(self.servers.iter().map(|server| server.close())).await;
     }
 }

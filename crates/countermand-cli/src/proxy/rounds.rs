@@ -19,7 +19,8 @@ use std::{
 /// Rounds of one request.
 pub(super) const MOST: usize = 10;
 
-/// How long a request waits for the round that brings its answer. Abandoned rounds send no sign.
+/// How long a request waits for the round that brings its answer, and no longer than a request may take. Abandoned rounds
+/// send no sign.
 const ROUND_WITHIN: Duration = Duration::from_secs(300);
 
 const STATE: &str = "requestState";
@@ -33,6 +34,7 @@ pub(super) struct Waiting(Mutex<HashMap<String, Parked>>);
 
 /// A request that waits.
 pub(super) struct Parked {
+    pub(super) server: Arc<Server>,
     pub(super) flight: InFlight,
     pub(super) ask: Ask,
     pub(super) origin: Origin,
@@ -42,17 +44,27 @@ impl Waiting {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Parked>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Nobody waits any more.
-    pub(super) fn clear(&self) {
-        let dropped = std::mem::take(&mut *self.lock());
-        drop(dropped);
+impl Parked {
+    /// It waits no more.
+    async fn end(self, proxy: &Proxy, cause: Cause, why: &str) {
+        let Self { server, flight, ask, origin } = self;
+        ask.answer(Err(RpcError::new(RpcError::INTERNAL_ERROR, why)));
+        cancel(proxy, &server, &origin, flight, cause, None).await;
     }
+}
+
+/// We are leaving: nobody can come back.
+pub(super) async fn cancel_all(proxy: &Proxy) {
+    let waiting = std::mem::take(&mut *proxy.waiting.lock());
+    let why = "the gateway is shutting down";
+    futures_util::future::join_all(waiting.into_values().map(|it| it.end(proxy, Cause::Shutdown, why))).await;
 }
 
 /// The result that asks a client of 2026-07-28 what an older server asks. The request waits for the round that brings the
 /// answer, and is cancelled if none does.
-pub(super) fn park(proxy: &Arc<Proxy>, server: &Arc<Server>, parked: Parked) -> Box<RawValue> {
+pub(super) fn park(proxy: &Arc<Proxy>, parked: Parked) -> Box<RawValue> {
     let state = format!("countermand-{}", uuid::Uuid::new_v4());
     let mut asked = vec![("method".to_owned(), raw::quoted(&parked.ask.method))];
     if let Some(params) = &parked.ask.params {
@@ -63,18 +75,17 @@ pub(super) fn park(proxy: &Arc<Proxy>, server: &Arc<Server>, parked: Parked) -> 
         ("inputRequests".to_owned(), raw::object(&vec![(QUESTION.to_owned(), raw::object(&asked))])),
         (STATE.to_owned(), raw::quoted(&state)),
     ];
+    let within = ROUND_WITHIN.min(parked.server.config.timeout);
     proxy.waiting.lock().insert(state.clone(), parked);
-    let (proxy, server) = (Arc::clone(proxy), Arc::clone(server));
+    let proxy = Arc::clone(proxy);
     proxy.clone().tools.tasks.spawn(async move {
         tokio::select! {
-            () = tokio::time::sleep(ROUND_WITHIN) => {}
+            () = tokio::time::sleep(within) => {}
             () = proxy.leaving.cancelled() => return,
         }
         let abandoned = proxy.waiting.lock().remove(&state);
-        if let Some(Parked { flight, ask, origin }) = abandoned {
-            ask.answer(Err(RpcError::new(RpcError::INTERNAL_ERROR, "The client has not answered in time")));
-            let reason = Some("its client has not come back with an answer".to_owned());
-            cancel(&proxy, &server, &origin, flight, Cause::Deadline, reason).await;
+        if let Some(parked) = abandoned {
+            parked.end(&proxy, Cause::Deadline, "its client has not come back with an answer").await;
         }
     });
     raw::object(&result)
@@ -153,7 +164,11 @@ impl Required {
     }
 }
 
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// The request by which a client of 2026-07-28 hears what belongs to no request of its own.
+pub(super) const LISTEN: &str = "subscriptions/listen";
+
+/// The member of a notification's `_meta` that names such a request.
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The same message with the client's id of a subscription in place of the server's.
 pub(super) fn renumbered(message: Box<RawValue>, theirs: &RawValue, ours: &RawValue) -> Box<RawValue> {

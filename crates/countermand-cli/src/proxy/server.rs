@@ -131,7 +131,7 @@ impl Server {
         })?;
         Link::open(&self.config, introduction, whose, (&self.tools, room))
             .await
-            .map_err(|why| format!("The MCP server `{}` could not be reached: {why}", self.config.name))
+            .map_err(|why| format!("The MCP server `{}` could not be reached: {why}.", self.config.name))
     }
 
     /// The connection that this client has of its own, if it has been made.

@@ -4,11 +4,10 @@ use crate::config::{McpServer, McpTarget};
 use countermand::{
     core::row::hash_json,
     definition::Value,
-    process::{Control, Inherit, Output, Runner, Spawn, Stdin, Stop},
+    process::{Control, Exit, Inherit, Output, Runner, Spawn, Stdin, Stop},
     secret::Secrets,
 };
 use countermand_mcp::{Heard, HttpTarget, Introduction, Peer, PeerError, PeerOptions, Revision, Target};
-use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -19,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a server may go on once its input is closed.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a program whose output has ended may take to end itself, so that it can be said how.
+const EXIT_WITHIN: Duration = Duration::from_millis(500);
 
 /// What servers are started with.
 pub(super) struct Tools {
@@ -140,10 +142,7 @@ async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> 
                 process.control.stop(Stop::NOW);
                 return Err("failed to connect to the MCP server: it has no pipes".to_owned().into());
             };
-            (
-                Target::Streams { read: Box::new(read), write: Box::new(write) },
-                Some(Starting(Some(process.control))),
-            )
+            (Target::Streams { read: Box::new(read), write: Box::new(write) }, Some(process.control))
         }
         McpTarget::Url { url, headers } => {
             let mut all = HeaderMap::new();
@@ -165,36 +164,45 @@ async fn once(server: &McpServer, introduction: Introduction, tools: &Tools) -> 
             (Target::Http(target), None)
         }
     };
-    let mut connecting = std::pin::pin!(Peer::connect(target, introduction, options));
-    let started = match &program {
-        Some(Starting(Some(control))) => tokio::select! {
-            // Its last words first: they say more than that it has ended.
-            biased;
-            started = connecting.as_mut() => started.map_err(Failed::from),
-            exit = control.exited() => match connecting.as_mut().now_or_never() {
-                Some(started) => started.map_err(Failed::from),
-                None => Err(Failed::from(format!(
-                    "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
-                ))),
-            },
-        },
-        _ => connecting.await.map_err(Failed::from),
+    let older_may_do = introduction.prefer.is_stateless();
+    let ended = |exit: Exit| Failed {
+        why: format!(
+            "the MCP server ended before it had introduced itself ({exit}); what it wrote to stderr is in our log"
+        ),
+        ended_at_probe: older_may_do,
     };
-    let (peer, heard) = started?;
-    Ok(Started { peer, heard, program: program.and_then(Starting::has_started) })
+    let unknown = Unknown(program);
+    let connecting = Peer::connect(target, introduction, options);
+    let connected = match &unknown.0 {
+        Some(control) => tokio::select! {
+            connected = connecting => connected,
+            exit = control.exited() => return Err(ended(exit)),
+        },
+        None => connecting.await,
+    };
+    match (connected, &unknown.0) {
+        (Ok((peer, heard)), _) => Ok(Started { peer, heard, program: unknown.known() }),
+        // The end of its output is seen before its own.
+        (Err(error @ PeerError::Lost { .. }), Some(control)) => {
+            match tokio::time::timeout(EXIT_WITHIN, control.exited()).await {
+                Ok(exit) => Err(ended(exit)),
+                Err(_) => Err(error.into()),
+            }
+        }
+        (Err(error), _) => Err(error.into()),
+    }
 }
 
-/// The program of a server that has not introduced itself yet. If it never does, or nobody waits for it any more, it is told
-/// to stop.
-struct Starting(Option<Control>);
+/// A program that has not introduced itself. Dropped, it is told to stop: whoever wanted it may have left meanwhile.
+struct Unknown(Option<Control>);
 
-impl Starting {
-    fn has_started(mut self) -> Option<Control> {
+impl Unknown {
+    fn known(mut self) -> Option<Control> {
         self.0.take()
     }
 }
 
-impl Drop for Starting {
+impl Drop for Unknown {
     fn drop(&mut self) {
         if let Some(control) = &self.0 {
             control.stop(Stop { grace: GRACE, ..Stop::default() });

@@ -38,3 +38,4 @@ mod commands;
 mod programs;
 mod crash_matrix;
 mod upgrade;
+mod proxy;

@@ -7,7 +7,7 @@ use countermand_testkit::{
     client::{Exchange, message},
     fake::Event,
 };
-use namespace::Namespace;
+pub use namespace::Namespace;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -77,6 +77,11 @@ impl Exchange {
         }
     }
 
+    /// The whole body as it was written, up to its end.
+    pub async fn text(&mut self) -> String {
+        String::from_utf8_lossy(&self.whole_body().await).into_owned()
+    }
+
     /// The message with an id: the response. What comes before it is passed over.
     pub async fn response(&mut self) -> Value {
         loop {

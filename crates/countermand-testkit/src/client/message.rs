@@ -47,7 +47,8 @@ pub fn cancelled(id: impl Into<Value>, reason: Option<&str>) -> Value {
     notification("notifications/cancelled", params)
 }
 
-/// Makes a request one of 2026-07-28: stateless, its `_meta` says who asks and in which revision.
+/// Makes a request one of 2026-07-28: stateless, its `_meta` says who asks and in which revision; and what the client can,
+/// unless it says that already.
 pub fn stateless(mut request: Value) -> Value {
     let meta = &mut request["params"]["_meta"];
     if meta.is_null() {
@@ -55,6 +56,9 @@ pub fn stateless(mut request: Value) -> Value {
     }
     meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
     meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": "testkit", "version": "0" });
-    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    let capabilities = &mut meta["io.modelcontextprotocol/clientCapabilities"];
+    if capabilities.is_null() {
+        *capabilities = json!({});
+    }
     request
 }

@@ -122,6 +122,15 @@ impl StdioClient {
         }
     }
 
+    /// The next line as it was written; `None` at the end of the output.
+    ///
+    /// # Panics
+    /// Where messages were passed over before: their text is gone.
+    pub async fn line(&mut self) -> Option<String> {
+        assert!(self.passed.is_empty(), "messages were passed over: {:?}", self.passed);
+        soon("a line", self.output.next_line()).await.unwrap_or_default()
+    }
+
     /// The response to this id. What comes before it is kept for [`next`](Self::next) and [`read_to_end`](Self::read_to_end).
     pub async fn response(&mut self, id: &Value) -> Value {
         self.first(&format!("the response to {id}"), |message| {

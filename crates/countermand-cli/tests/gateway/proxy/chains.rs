@@ -1,0 +1,83 @@
+//! Two gateways, one behind the other: a cancel at the front reaches the far upstream.
+
+use super::{
+    front::{Front, Way},
+    house::House,
+    tagged, took,
+};
+use crate::{
+    from_every_front,
+    stage::{BINARY, Stage, command},
+};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const SOON: Duration = Duration::from_millis(1000);
+
+async fn the_far_job_is_cancelled(way: Way, house: &House, stage: &Stage, mut front: Front, how: &str) {
+    let listed = front.request("tools/list", json!({})).await;
+    let names: Vec<_> =
+        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert!(names.contains(&&json!("run_report")), "{names:?}");
+    let asked = front.call("mine", "run_report", tagged("t")).await;
+    let mut other = front.call("other", "run_report", tagged("other")).await;
+    stage
+        .fake
+        .wait(|events| {
+            ["t", "other"]
+                .iter()
+                .all(|tag| events.iter().any(|event| event.is("job_polled") && event.tagged(tag)))
+        })
+        .await;
+    let at = front.cancel(asked).await;
+    stage.fake.wait_for("cancel_received", 1).await;
+    took(
+        SOON,
+        at,
+        Instant::now(),
+        &format!("{way:?}, {how}: from the client's cancel to the far upstream's"),
+    );
+    stage.fake.wait_for("job_cancelled", 1).await;
+    for job in stage.fake.live_jobs() {
+        assert_eq!(job.tag.as_deref(), Some("other"), "the right one");
+        stage.fake.finish(&job.id);
+    }
+    let answer = front.response(&mut other).await;
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    let row = house.rows_when("the near row", |rows| rows.len() == 1).await.remove(0);
+    assert_eq!((&row["tool"], &row["cause"]), (&json!("run_report"), &json!(way.cause())), "{row:#}");
+    let far = stage
+        .operations_when("the far rows", |rows| {
+            rows.len() == 2 && rows.iter().all(|row| row["settled"] == true)
+        })
+        .await;
+    assert!(far.iter().any(|row| row["phase"] == "cancelled"), "{far:#?}");
+    front.finish(house, &["mine"]).await;
+    stage.agree().await;
+}
+
+from_every_front! {
+    async fn a_cancel_reaches_the_far_upstream_over_http(way) {
+        let stage = Stage::new().await;
+        let far = stage.http().await;
+        let house = House::new();
+        let flags: &[&str] = if way.is_http() { &["--http", "127.0.0.1:0"] } else { &[] };
+        let front = Front::over(way, house.wrap_url(flags, &far.url)).await;
+        the_far_job_is_cancelled(way, &house, &stage, front, "over HTTP").await;
+    }
+}
+
+from_every_front! {
+    async fn a_cancel_reaches_the_far_upstream_over_stdio(way) {
+        let stage = Stage::new().await;
+        let house = House::new();
+        let mut wrap = command(house.dir.path(), &["wrap", "--ledger", &house.ledger()]);
+        if way.is_http() {
+            wrap.args(["--http", "127.0.0.1:0"]);
+        }
+        wrap.args(["--", BINARY, "serve", "--stdio", "-c"]).arg(stage.config());
+        let front = Front::over(way, wrap).await;
+        the_far_job_is_cancelled(way, &house, &stage, front, "over stdio").await;
+    }
+}

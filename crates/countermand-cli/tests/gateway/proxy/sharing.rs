@@ -1,0 +1,94 @@
+//! Who shares a process of the server with whom.
+
+use super::{
+    front::{Front, Way},
+    house::House,
+    tagged,
+};
+use serde_json::{Value, json};
+
+/// The number of the server's process that serves this client.
+async fn process(front: &mut Front) -> u64 {
+    front.result("process", json!({})).await["structuredContent"]["pid"].as_u64().unwrap()
+}
+
+fn living(house: &House) -> usize {
+    house.recorder.processes().iter().filter(|(_, lives)| *lives).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_session_has_a_server_of_its_own_that_ends_with_it_and_all_of_2026_share_one() {
+    let house = House::new();
+    let mut one = Front::open(Way::Http("2025-11-25"), &house, &[], &[]).await;
+    let mut two = one.another(Way::Http("2025-06-18")).await;
+    let mut three = one.another(Way::Http("2026-07-28")).await;
+    let mut four = one.another(Way::Http("2026-07-28")).await;
+    let pids = [
+        process(&mut one).await,
+        process(&mut two).await,
+        process(&mut three).await,
+        process(&mut four).await,
+    ];
+    assert!(pids[0] != pids[1] && pids[0] != pids[2] && pids[1] != pids[2], "{pids:?}");
+    assert_eq!(pids[2], pids[3]);
+    assert_eq!(process(&mut one).await, pids[0], "and keeps it");
+    assert_eq!(living(&house), 3);
+    // What is in flight there is cancelled with the session.
+    let _asked = two.call("mine", "stubborn", tagged("t")).await;
+    let id = house.recorder.working("t").await;
+    two.delete().await;
+    house.recorder.cancelled(&id).await;
+    let ended = |pid: u64| house.recorder.processes().contains(&(u32::try_from(pid).unwrap(), false));
+    house.recorder.wait("the end of its server", |_| ended(pids[1])).await;
+    let row = house.phase("cancelled").await;
+    assert_eq!((&row["cause"], &row["outcome"]), (&json!("session_ended"), &json!("cancelled")), "{row:#}");
+    assert_eq!(process(&mut one).await, pids[0]);
+    assert_eq!(process(&mut three).await, pids[2]);
+    one.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shared_server_serves_all_and_outlives_each_session() {
+    let house = House::new();
+    let mut one = Front::open(Way::Http("2025-11-25"), &house, &["--isolation", "shared"], &[]).await;
+    let mut two = one.another(Way::Http("2025-11-25")).await;
+    let pids = [process(&mut one).await, process(&mut two).await];
+    assert_eq!(pids[0], pids[1]);
+    let mut asked = one.call("mine", "stubborn", tagged("t")).await;
+    house.recorder.working("t").await;
+    two.delete().await;
+    assert_eq!(process(&mut one).await, pids[0]);
+    house.recorder.release("t").await;
+    assert_eq!(one.response(&mut asked).await["result"]["structuredContent"], tagged("t"));
+    assert_eq!(living(&house), 1);
+    one.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_call_has_a_process_of_its_own_where_that_is_wanted_and_it_ends_with_the_call() {
+    let house = House::new();
+    let mut front = Front::open(Way::Http("2026-07-28"), &house, &["--isolation", "call"], &[]).await;
+    let mut asked = front.call("mine", "stubborn", tagged("t")).await;
+    house.recorder.working("t").await;
+    let pids = [process(&mut front).await, process(&mut front).await];
+    assert_ne!(pids[0], pids[1]);
+    house.recorder.wait("the end of all but one", |_| living(&house) == 1).await;
+    house.recorder.release("t").await;
+    let answer: Value = front.response(&mut asked).await;
+    assert_eq!(answer["result"]["structuredContent"], tagged("t"));
+    house.recorder.gone().await;
+    front.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_with_a_process_of_its_own_that_is_cancelled_takes_it_along() {
+    let house = House::new();
+    let mut front = Front::open(Way::Stdio("2025-11-25"), &house, &["--isolation", "call"], &[]).await;
+    let asked = front.call("mine", "late", tagged("t")).await;
+    let id = house.recorder.working("t").await;
+    front.cancel(asked).await;
+    house.recorder.cancelled(&id).await;
+    house.phase("completed").await;
+    house.recorder.gone().await;
+    front.finish(&house, &["mine"]).await;
+}

@@ -1,0 +1,76 @@
+//! Many calls, all cancelled at once.
+
+use super::{
+    front::{Front, Way},
+    house::House,
+    tagged, took,
+};
+use serde_json::Value;
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
+
+const CALLS: usize = 500;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_calls_whose_streams_are_closed_at_once_are_all_cancelled_by_their_ids() {
+    let house = House::new();
+    let mut front = Front::open(Way::Http("2026-07-28"), &house, &[], &[]).await;
+    let mut calls = Vec::new();
+    for n in 0..CALLS {
+        calls.push(front.call("x", "obedient", tagged(&n.to_string())).await);
+    }
+    let mut other = front.call("x", "stubborn", tagged("other")).await;
+    house
+        .recorder
+        .wait("all at work", |events| {
+            let works = |event: &&countermand_testkit::server::Event| {
+                matches!(event.kind, countermand_testkit::server::EventKind::Working { .. })
+            };
+            events.iter().filter(works).count() == CALLS + 1
+        })
+        .await;
+    let since = Instant::now();
+    drop(calls);
+    let events = house
+        .recorder
+        .wait("all cancels", |events| {
+            let is = |event: &&countermand_testkit::server::Event| {
+                matches!(event.kind, countermand_testkit::server::EventKind::Worked { .. })
+            };
+            events.iter().filter(is).count() == CALLS
+        })
+        .await;
+    let cancels = house.recorder.cancels();
+    let last = cancels.iter().map(|(_, at)| *at).max().unwrap();
+    took(Duration::from_secs(10), since, last, &format!("the last of {CALLS} notifications"));
+    let mut took_each: Vec<_> = cancels.iter().map(|(_, at)| at.duration_since(since)).collect();
+    took_each.sort();
+    println!("the median of them: {:?}", took_each[took_each.len() / 2]);
+    // Each once, each the right one.
+    let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+    for (id, _) in &cancels {
+        *counted.entry(id.to_string()).or_default() += 1;
+    }
+    assert_eq!((counted.len(), cancels.len()), (CALLS, CALLS));
+    for event in &events {
+        if let countermand_testkit::server::EventKind::Working { tag, id } = &event.kind {
+            assert_eq!(counted.contains_key(&id.to_string()), tag != "other", "{tag}");
+        }
+    }
+    house.recorder.release("other").await;
+    assert_eq!(front.response(&mut other).await["result"]["structuredContent"], tagged("other"));
+    let rows = house.rows_when("a row for each", |rows| rows.len() == CALLS).await;
+    assert!(
+        rows.iter().all(|row: &Value| row["desired"] == "cancel" && row["cause"] == "client_disconnected")
+    );
+    assert_eq!(front.result("echo", tagged("next")).await["structuredContent"]["arguments"], tagged("next"));
+    let ending = Instant::now();
+    front.finish(&house, &[]).await;
+    took(Duration::from_secs(20), ending, Instant::now(), "the end after the storm");
+    let rows = house.rows().await;
+    assert!(
+        rows.iter().all(|row| row["settled"] == true),
+        "{:#?}",
+        rows.iter().find(|row| row["settled"] != true)
+    );
+}
