@@ -2,6 +2,7 @@
 
 mod cases;
 mod programs;
+mod servers;
 mod theatre;
 
 use anyhow::Result;
@@ -18,7 +19,7 @@ pub(crate) struct Demo {
     /// Stay up afterwards, and say how to connect a client
     #[arg(long)]
     keep: bool,
-    /// Every kind of tool that this version knows: programs, too
+    /// Every kind of tool that this version knows: programs and MCP servers, too
     #[arg(long)]
     all: bool,
 }
@@ -81,11 +82,12 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode> {
         "A slow job API, the gateway in front of it, and a client that cancels. What happened upstream, by the \
          upstream's own record:\n\n"
     ))?;
-    let mut theatre = Theatre::open().await?;
+    let mut theatre = Theatre::open(demo.all).await?;
     let mut held = 0;
     let mut cases = cases::all();
     if demo.all {
         cases.extend(programs::all());
+        cases.extend(servers::all());
     }
     for case in &cases {
         let told = (case.play)(&mut theatre).await;

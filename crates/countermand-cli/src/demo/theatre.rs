@@ -1,10 +1,11 @@
 //! The processes of the demo: the slow job API, the gateway, and clients of it.
 
-use super::programs::TOOL;
+use super::{programs::TOOL, servers};
 use anyhow::{Context as _, Result, bail};
 use countermand_testkit::{
     client::{HttpClient, StdioClient},
     fake::FakeControl,
+    server::Recorder,
 };
 use std::{path::PathBuf, process::Stdio, time::Duration};
 use tokio::{
@@ -20,7 +21,7 @@ const CONFIG: &str = r#"server:
   instructions: run_report starts a slow job upstream. Cancel it at any time.
 ledger: sqlite:LEDGER
 upstreams:
-  reports: { http: BASE }
+  reports: { http: BASE }SERVERS
 tools:
   run_report:
     description: Builds a report and returns its rows. Slow. `secs` is how long it takes.
@@ -64,13 +65,15 @@ pub(super) struct Theatre {
     /// Its end is what ends the upstream.
     _upstream_input: ChildStdin,
     upstream_process: Child,
+    /// Hears the MCP servers, where there are any.
+    pub(super) recorder: Option<Recorder>,
     dir: tempfile::TempDir,
     next_id: u64,
 }
 
 impl Theatre {
-    /// Starts the upstream and the gateway.
-    pub(super) async fn open() -> Result<Self> {
+    /// Starts the upstream and the gateway; with MCP servers behind it where all is to be shown.
+    pub(super) async fn open(all: bool) -> Result<Self> {
         let mut upstream_process = us(&["demo-upstream"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -85,11 +88,27 @@ impl Theatre {
 
         let dir = tempfile::tempdir().context("failed to make a directory for the demo's ledger")?;
         let ledger = dir.path().join("countermand.db");
-        let config =
-            format!("{CONFIG}{TOOL}").replace("BASE", &base).replace("LEDGER", &ledger.display().to_string());
+        let recorder = all.then(|| Recorder::listen(dir.path())).transpose()?;
+        let servers = match &recorder {
+            Some(recorder) => servers::upstreams(&std::env::current_exe()?, recorder),
+            None => String::new(),
+        };
+        let config = format!("{CONFIG}{TOOL}")
+            .replace("BASE", &base)
+            .replace("LEDGER", &ledger.display().to_string())
+            .replace("SERVERS", servers.trim_end());
         std::fs::write(dir.path().join("demo.yaml"), config).context("failed to write the demo's config")?;
         let (client, url) = gateway(&dir.path().join("demo.yaml")).await?;
-        Ok(Self { upstream, client, url, _upstream_input: input, upstream_process, dir, next_id: 0 })
+        Ok(Self {
+            upstream,
+            client,
+            url,
+            _upstream_input: input,
+            upstream_process,
+            recorder,
+            dir,
+            next_id: 0,
+        })
     }
 
     /// A fresh request id.
