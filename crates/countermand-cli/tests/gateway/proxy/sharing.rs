@@ -48,6 +48,24 @@ async fn each_session_has_a_server_of_its_own_that_ends_with_it_and_all_of_2026_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_declare_ever_different_things_do_not_start_ever_more_servers() {
+    let house = House::new();
+    let mut front = Front::open(Way::Http("2026-07-28"), &house, &[], &[]).await;
+    let mut asked = front.call("mine", "stubborn", tagged("t")).await;
+    house.recorder.working("t").await;
+    for n in 0..20 {
+        front.declare(json!({ "x-number": n }));
+        front.result("process", json!({})).await;
+    }
+    house.recorder.wait("the end of all but a few", |_| living(&house) <= 8).await;
+    assert_eq!(house.recorder.processes().len(), 21);
+    assert!(house.recorder.cancels().is_empty(), "what is in use is left alone");
+    house.recorder.release("t").await;
+    assert_eq!(front.response(&mut asked).await["result"]["structuredContent"], tagged("t"));
+    front.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shared_server_serves_all_and_outlives_each_session() {
     let house = House::new();
     let mut one = Front::open(Way::Http("2025-11-25"), &house, &["--isolation", "shared"], &[]).await;
