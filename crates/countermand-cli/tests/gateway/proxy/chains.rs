@@ -91,3 +91,34 @@ from_every_front! {
         the_far_job_is_cancelled(way, &house, &stage, front, "over stdio", "client_cancelled").await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_the_near_gateway_cancels_the_far_job_and_leaves_its_row_to_the_next_start() {
+    let stage = Stage::new().await;
+    let far = stage.http().await;
+    let house = House::new();
+    let way = Way::Stdio("2025-11-25");
+    let mut front = Front::over(way, house.wrap_url(&["--grace", "2s"], &far.url)).await;
+    let _asked = front.call("mine", "run_report", tagged("t")).await;
+    stage.fake.wait_for("job_polled", 1).await;
+    let since = Instant::now();
+    front.close_input();
+    stage.fake.wait_for("cancel_received", 1).await;
+    took(SOON, since, Instant::now(), "from the end of the near input to the far upstream's cancel");
+    front.rest().await;
+    front.ended().await;
+    took(
+        Duration::from_secs(6),
+        since,
+        Instant::now(),
+        "from the end of the near input to the end of the near gateway",
+    );
+    assert_eq!(stage.settled(1).await[0]["phase"], "cancelled");
+    assert_eq!(house.rows().await.len(), 1);
+    let mut next = Front::over(way, house.wrap_url(&[], &far.url)).await;
+    let rows = house.rows_when("a settled row", |rows| rows[0]["settled"] == true).await;
+    assert_eq!((&rows[0]["phase"], &rows[0]["cause"]), (&json!("unverified"), &json!("client_disconnected")));
+    next.result("quick", tagged("next")).await;
+    next.finish(&house, &[]).await;
+    stage.agree().await;
+}
