@@ -50,8 +50,9 @@ impl Parked {
     /// It waits no more.
     async fn end(self, proxy: &Proxy, cause: Cause, why: &str) {
         let Self { server, flight, ask, origin } = self;
-        ask.answer(Err(RpcError::new(RpcError::INTERNAL_ERROR, why)));
         cancel(proxy, &server, &origin, flight, cause, None).await;
+        // Only then: a server that hears it first answers, and there would be nothing to cancel.
+        ask.answer(Err(RpcError::new(RpcError::INTERNAL_ERROR, why)));
     }
 }
 

@@ -20,6 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a shared connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
+/// Connections that are shared by clients who declare the same, at most: each is a process.
+const MOST_SHARED: usize = 8;
+
 /// A server, and whoever is connected to it.
 pub(super) struct Server {
     pub(super) config: McpServer,
@@ -85,7 +88,7 @@ impl Server {
             None => Key::Shared(said.capabilities.get().to_owned()),
         };
         let introduction = said.introduction(client);
-        let place = Arc::clone(self.lock().entry(key.clone()).or_default());
+        let place = self.place(key.clone(), client)?;
         let mut link = place.link.lock().await;
         if let Some(link) = link.as_ref().filter(|link| !link.is_dead()) {
             return Ok(Arc::clone(link));
@@ -97,25 +100,73 @@ impl Server {
         let opened = self.open(introduction, (owner.clone(), client.transport == TransportKind::Stdio)).await;
         place.tried(opened.as_ref().err());
         let opened = opened?;
+        let is_shared = owner.is_none();
+        if owner.is_some_and(|client| client.is_gone()) {
+            // Nobody looks after this place any more.
+            self.tools.tasks.spawn(async move { opened.close().await });
+            return Err("The client of this connection has gone".to_owned());
+        }
         *link = Some(Arc::clone(&opened));
-        let (server, link) = (Arc::clone(self), Arc::clone(&opened));
-        self.tools.tasks.spawn(async move {
-            // Its client's end is the connection's; one that is shared ends when nobody has used it for long.
-            let unused = async {
-                match &owner {
-                    Some(client) => client.gone().await,
-                    None => link.unused_for(IDLE).await,
+        if is_shared {
+            // It ends when nobody has used it for long.
+            let (server, link) = (Arc::clone(self), Arc::clone(&opened));
+            self.tools.tasks.spawn(async move {
+                tokio::select! {
+                    () = link.unused_for(IDLE) => {
+                        server.lock().remove(&key);
+                        link.close().await;
+                    }
+                    () = link.died() => {}
                 }
-            };
-            tokio::select! {
-                () = unused => {
-                    server.lock().remove(&key);
-                    link.close().await;
-                }
-                () = link.died() => {}
-            }
-        });
+            });
+        }
         Ok(opened)
+    }
+
+    /// The place of a connection. Its client's end is that of its connection.
+    fn place(self: &Arc<Self>, key: Key, client: &Client) -> Result<Arc<Place>, String> {
+        let mut places = self.lock();
+        if let Some(place) = places.get(&key) {
+            return Ok(Arc::clone(place));
+        }
+        let place = Arc::new(Place::default());
+        match &key {
+            Key::Client(_) => {
+                let (server, client, key) = (Arc::clone(self), client.clone(), key.clone());
+                self.tools.tasks.spawn(async move {
+                    client.gone().await;
+                    let place = server.lock().remove(&key);
+                    if let Some(place) = place {
+                        place.close().await;
+                    }
+                });
+            }
+            Key::Shared(_) => self.make_room(&mut places)?,
+        }
+        places.insert(key, Arc::clone(&place));
+        Ok(place)
+    }
+
+    /// Whoever asks can declare what it likes: shared connections are ended once there are too many, if nobody uses them.
+    fn make_room(&self, places: &mut HashMap<Key, Arc<Place>>) -> Result<(), String> {
+        let shared = |key: &Key| matches!(key, Key::Shared(_));
+        if places.keys().filter(|key| shared(key)).count() < MOST_SHARED {
+            return Ok(());
+        }
+        // A place that is being connected to is locked.
+        let is_idle = |place: &Place| {
+            place.link.try_lock().is_ok_and(|link| link.as_ref().is_none_or(|link| link.in_flight() == 0))
+        };
+        let idle =
+            places.iter().find(|(key, place)| shared(key) && is_idle(place)).map(|(key, _)| key.clone());
+        let idle = idle.and_then(|key| places.remove(&key)).ok_or_else(|| {
+            format!(
+                "The MCP server `{}` is in use by clients of {MOST_SHARED} different capabilities already; try again later",
+                self.config.name
+            )
+        })?;
+        self.tools.tasks.spawn(async move { idle.close().await });
+        Ok(())
     }
 
     async fn open(
@@ -165,13 +216,7 @@ impl Server {
     /// Ends every connection.
     pub(super) async fn close(&self) {
         let places: Vec<Arc<Place>> = self.lock().drain().map(|(_, place)| place).collect();
-        let closing = places.iter().map(|place| async {
-            let link = place.link.lock().await.take();
-            if let Some(link) = link {
-                link.close().await;
-            }
-        });
-        futures_util::future::join_all(closing).await;
+        futures_util::future::join_all(places.iter().map(|place| place.close())).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Place>>> {
@@ -180,6 +225,14 @@ impl Server {
 }
 
 impl Place {
+    /// Ends its connection, if it has one.
+    async fn close(&self) {
+        let link = self.link.lock().await.take();
+        if let Some(link) = link {
+            link.close().await;
+        }
+    }
+
     /// A server that cannot be started is not started again at once.
     fn may_try(&self) -> Result<(), String> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);

@@ -97,6 +97,7 @@ impl State {
         match self.works[at].on_cancel {
             OnCancel::Ignore => Ok(()),
             OnCancel::Obey => {
+                self.asked.retain(|_, call| call != id);
                 let work = self.works.remove(at);
                 self.worked(&work, How::Obeyed);
                 Ok(())

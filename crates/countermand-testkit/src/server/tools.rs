@@ -21,8 +21,11 @@ const TOOLS: [(&str, &str); 12] = [
     ("has_children", "Starts a process in a session of its own, and works as `stubborn` does."),
     ("odd", "Answers with members that nobody knows."),
     ("echo", "Answers with the params as they were written."),
-    ("process", "Answers with the number of its process."),
+    ("process", "Answers with the number of its process, and what its environment says."),
 ];
+
+/// The variable that `process` tells.
+const TOLD: &str = "DEMO_SERVER_TOLD";
 
 /// The result of `tools/list`; with members that nobody knows, and numbers as few would write them.
 pub(super) fn listed() -> String {
@@ -85,7 +88,9 @@ impl State {
                 json!({ "content": [{ "type": "text", "text": heard.raw() }], "structuredContent": params }),
             ),
             "process" => {
-                self.answer(id, json!({ "content": [], "structuredContent": { "pid": std::process::id() } }))
+                let told = std::env::var(TOLD).ok();
+                let process = json!({ "pid": std::process::id(), "told": told });
+                self.answer(id, json!({ "content": [], "structuredContent": process }))
             }
             other => letter::say(&letter::error(
                 id,

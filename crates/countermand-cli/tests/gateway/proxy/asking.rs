@@ -120,6 +120,23 @@ from_fronts! {
     stdio_2025_11 = Way::Stdio("2025-11-25"), http_2025_11 = Way::Http("2025-11-25")
 }
 
+from_fronts! {
+    async fn a_question_that_the_server_takes_back_is_taken_back_from_the_client(way) {
+        let house = House::new();
+        let mut front = Front::open(way, &house, &[], &[]).await;
+        let mut asked = front.call("q", "asks", asks("t", "elicitation/create", &json!({ "message": "?" }))).await;
+        let question = front.hear(&mut asked, "elicitation/create").await;
+        house.recorder.say(
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"question-1"}}"#,
+        ).await;
+        let note = front.hear(&mut asked, "notifications/cancelled").await;
+        assert_eq!(note["params"]["requestId"], question["id"], "{note}");
+        front.cancel(asked).await;
+        front.finish(&house, &["q"]).await;
+    }
+    stdio_2025_11 = Way::Stdio("2025-11-25"), http_2025_11 = Way::Http("2025-11-25")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_shared_by_two_callers_asks_neither_of_them_in_the_others_name() {
     let house = House::new();

@@ -80,6 +80,51 @@ from_fronts! {
     stdio_2026 = Way::Stdio("2026-07-28"), http_2026 = Way::Http("2026-07-28")
 }
 
+from_fronts! {
+    /// Case 18: what it still says is for nobody.
+    async fn after_its_cancel_no_progress_of_a_call_is_told(way) {
+        let house = House::new();
+        let mut front = Front::open(way, &house, &[], &[]).await;
+        let call = countermand_testkit::client::message::call_with_progress("mine", "stubborn", tagged("t"), "token");
+        let asked = front.send(call).await;
+        let id = house.recorder.working("t").await;
+        let progress = |n: u32| format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{id},"progress":{n}}}}}"#
+        );
+        house.recorder.say(&progress(1)).await;
+        let mut asked = asked;
+        let note = front.hear(&mut asked, "notifications/progress").await;
+        assert_eq!(note["params"], json!({ "progressToken": "token", "progress": 1 }));
+        front.cancel(asked).await;
+        house.recorder.cancelled(&id).await;
+        house.recorder.say(&progress(2)).await;
+        front.result("echo", tagged("next")).await;
+        front.close_input();
+        let rest = front.rest().await;
+        assert!(rest.iter().all(|message| message["method"] != "notifications/progress"), "{rest:?}");
+        front.finish(&house, &["mine"]).await;
+    }
+    stdio_2025_11 = Way::Stdio("2025-11-25"), stdio_2026 = Way::Stdio("2026-07-28"),
+    http_2025_11 = Way::Http("2025-11-25")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_session_a_broken_connection_is_no_cancel_and_the_end_of_the_session_is() {
+    let house = House::new();
+    let mut front = Front::open(Way::Http("2025-11-25"), &house, &[], &[]).await;
+    let asked = front.call("mine", "obedient", tagged("t")).await;
+    let id = house.recorder.working("t").await;
+    front.lose(asked);
+    for _ in 0..3 {
+        front.result("echo", tagged("next")).await;
+    }
+    assert!(house.recorder.cancels().is_empty() && house.rows().await.is_empty());
+    front.delete().await;
+    house.recorder.cancelled(&id).await;
+    assert_eq!(house.phase("cancelled").await["cause"], "session_ended");
+    front.finish(&house, &["mine"]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_cancel_is_not_forwarded_and_one_of_what_is_not_in_flight_never_is() {
     let house = House::new();

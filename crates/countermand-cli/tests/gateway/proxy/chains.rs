@@ -15,7 +15,14 @@ use tokio::time::Instant;
 
 const SOON: Duration = Duration::from_millis(1000);
 
-async fn the_far_job_is_cancelled(way: Way, house: &House, stage: &Stage, mut front: Front, how: &str) {
+async fn the_far_job_is_cancelled(
+    way: Way,
+    house: &House,
+    stage: &Stage,
+    mut front: Front,
+    how: &str,
+    cause: &str,
+) {
     let listed = front.request("tools/list", json!({})).await;
     let names: Vec<_> =
         listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
@@ -52,7 +59,8 @@ async fn the_far_job_is_cancelled(way: Way, house: &House, stage: &Stage, mut fr
             rows.len() == 2 && rows.iter().all(|row| row["settled"] == true)
         })
         .await;
-    assert!(far.iter().any(|row| row["phase"] == "cancelled"), "{far:#?}");
+    let cancelled = far.iter().find(|row| row["phase"] == "cancelled").unwrap();
+    assert_eq!(cancelled["cause"], cause, "{cancelled:#}");
     front.finish(house, &["mine"]).await;
     stage.agree().await;
 }
@@ -64,7 +72,9 @@ from_every_front! {
         let house = House::new();
         let flags: &[&str] = if way.is_http() { &["--http", "127.0.0.1:0"] } else { &[] };
         let front = Front::over(way, house.wrap_url(flags, &far.url)).await;
-        the_far_job_is_cancelled(way, &house, &stage, front, "over HTTP").await;
+        // Towards a server of 2026-07-28 the cancel is the close of its response.
+            let cause = if way.is_stateless() { "client_disconnected" } else { "client_cancelled" };
+            the_far_job_is_cancelled(way, &house, &stage, front, "over HTTP", cause).await;
     }
 }
 
@@ -78,6 +88,37 @@ from_every_front! {
         }
         wrap.args(["--", BINARY, "serve", "--stdio", "-c"]).arg(stage.config());
         let front = Front::over(way, wrap).await;
-        the_far_job_is_cancelled(way, &house, &stage, front, "over stdio").await;
+        the_far_job_is_cancelled(way, &house, &stage, front, "over stdio", "client_cancelled").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_the_near_gateway_cancels_the_far_job_and_leaves_its_row_to_the_next_start() {
+    let stage = Stage::new().await;
+    let far = stage.http().await;
+    let house = House::new();
+    let way = Way::Stdio("2025-11-25");
+    let mut front = Front::over(way, house.wrap_url(&["--grace", "2s"], &far.url)).await;
+    let _asked = front.call("mine", "run_report", tagged("t")).await;
+    stage.fake.wait_for("job_polled", 1).await;
+    let since = Instant::now();
+    front.close_input();
+    stage.fake.wait_for("cancel_received", 1).await;
+    took(SOON, since, Instant::now(), "from the end of the near input to the far upstream's cancel");
+    front.rest().await;
+    front.ended().await;
+    took(
+        Duration::from_secs(6),
+        since,
+        Instant::now(),
+        "from the end of the near input to the end of the near gateway",
+    );
+    assert_eq!(stage.settled(1).await[0]["phase"], "cancelled");
+    assert_eq!(house.rows().await.len(), 1);
+    let mut next = Front::over(way, house.wrap_url(&[], &far.url)).await;
+    let rows = house.rows_when("a settled row", |rows| rows[0]["settled"] == true).await;
+    assert_eq!((&rows[0]["phase"], &rows[0]["cause"]), (&json!("unverified"), &json!("client_disconnected")));
+    next.result("quick", tagged("next")).await;
+    next.finish(&house, &[]).await;
+    stage.agree().await;
 }

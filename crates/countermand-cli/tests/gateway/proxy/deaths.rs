@@ -95,6 +95,43 @@ async fn a_program_that_does_not_exist_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_caller_leaves_while_it_hangs_is_ended_whatever_it_ignores() {
+    let house = House::new();
+    let command = house.wrap(&["--http", "127.0.0.1:0"], &["--hang", "--stay"]);
+    let mut front = Front::silent(Way::Http("2026-07-28"), command).await;
+    let asked = front.call("mine", "echo", tagged("t")).await;
+    house.recorder.first("a start", |event| event.message().is_some()).await;
+    let since = Instant::now();
+    front.cancel(asked).await;
+    house.recorder.gone().await;
+    took(
+        Duration::from_secs(8),
+        since,
+        Instant::now(),
+        "from the client's leave to the end of a server that hangs and stays",
+    );
+    front.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_secret_in_a_url_is_in_no_answer_and_no_log() {
+    let house = House::new();
+    // Nothing listens there any more.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp?key=s3cret", held.local_addr().unwrap());
+    drop(held);
+    let mut front =
+        Front::silent(Way::Http("2026-07-28"), house.wrap_url(&["--http", "127.0.0.1:0"], &url)).await;
+    let result = front.result("echo", tagged("t")).await;
+    assert_eq!(result["isError"], true, "{result}");
+    let text = result.to_string();
+    println!("{text}");
+    front.terminate();
+    let said = front.ended().await;
+    assert!(!text.contains("s3cret") && !said.contains("s3cret"), "{text}\n{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_while_a_server_hangs_in_its_introduction_is_not_held_up() {
     let house = House::new();
     let mut front = Front::silent(Way::Stdio("2025-11-25"), house.wrap(&[], &["--hang"])).await;

@@ -96,6 +96,11 @@ impl Front {
         front
     }
 
+    /// Says from now on that it can do this.
+    pub fn declare(&mut self, capabilities: Value) {
+        self.capabilities = capabilities;
+    }
+
     pub fn http(&self) -> &HttpClient {
         match &self.link {
             Link::Http(gateway) => &gateway.client,
@@ -263,6 +268,11 @@ impl Front {
                 assert_eq!({ sent }.head().await.status, 202);
             }
         }
+    }
+
+    /// Breaks the connection of a request; in a session that is no cancel.
+    pub fn lose(&mut self, asked: Asked) {
+        drop(asked.exchange);
     }
 
     /// Cancels as this way has it: by a notification, or by closing the response. When that was done.

@@ -5,6 +5,7 @@ use super::{
     house::House,
     tagged,
 };
+use crate::stage::{Outcome, command};
 use serde_json::{Value, json};
 
 /// The number of the server's process that serves this client.
@@ -45,6 +46,78 @@ async fn each_session_has_a_server_of_its_own_that_ends_with_it_and_all_of_2026_
     assert_eq!(process(&mut one).await, pids[0]);
     assert_eq!(process(&mut three).await, pids[2]);
     one.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_declare_ever_different_things_do_not_start_ever_more_servers() {
+    let house = House::new();
+    let mut front = Front::open(Way::Http("2026-07-28"), &house, &[], &[]).await;
+    let mut asked = front.call("mine", "stubborn", tagged("t")).await;
+    house.recorder.working("t").await;
+    for n in 0..20 {
+        front.declare(json!({ "x-number": n }));
+        front.result("process", json!({})).await;
+    }
+    house.recorder.wait("the end of all but a few", |_| living(&house) <= 8).await;
+    assert_eq!(house.recorder.processes().len(), 21);
+    assert!(house.recorder.cancels().is_empty(), "what is in use is left alone");
+    house.recorder.release("t").await;
+    assert_eq!(front.response(&mut asked).await["result"]["structuredContent"], tagged("t"));
+    front.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_editors_wrap_the_same_server_and_each_has_a_ledger_of_its_own_in_the_state_directory() {
+    let house = House::new();
+    let state = house.dir.path().join("state");
+    let there = |house: &House| {
+        let mut command = command(house.dir.path(), &["wrap", "--"]);
+        command
+            .args(house.server(&[]))
+            .env("XDG_STATE_HOME", &state)
+            .env("DEMO_SERVER_TOLD", "whatever we are told");
+        command
+    };
+    let way = Way::Stdio("2025-11-25");
+    let mut one = Front::over(way, there(&house)).await;
+    let mut two = Front::over(way, there(&house)).await;
+    for (front, tag) in [(&mut one, "one"), (&mut two, "two")] {
+        let told = front.result("process", json!({})).await;
+        assert_eq!(
+            told["structuredContent"]["told"], "whatever we are told",
+            "the environment is the server's too"
+        );
+        let asked = front.call("mine", "late", tagged(tag)).await;
+        let id = house.recorder.working(tag).await;
+        front.cancel(asked).await;
+        house.recorder.cancelled(&id).await;
+    }
+    let ledgers: Vec<String> = std::fs::read_dir(state.join("countermand"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".db"))
+        .collect();
+    assert_eq!(ledgers.len(), 2, "{ledgers:?}");
+    assert!(ledgers.iter().any(|name| name.ends_with(".2.db")), "{ledgers:?}");
+    for front in [&mut one, &mut two] {
+        front.close_input();
+        front.rest().await;
+        front.ended().await;
+    }
+    house.recorder.gone().await;
+    let first = ledgers.iter().find(|name| !name.ends_with(".2.db")).unwrap();
+    let url = format!("sqlite:{}", state.join("countermand").join(first).display());
+    let listed =
+        Outcome::of(command(house.dir.path(), &["ops", "list", "--json", "--ledger", &url])).await.exited(0);
+    assert_eq!(
+        listed.stdout.lines().filter(|line| line.contains(r#""phase":"completed""#)).count(),
+        2,
+        "{}",
+        listed.stdout
+    );
+    let left: Vec<_> =
+        std::fs::read_dir(house.dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "nothing but the state and the recorder: {left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

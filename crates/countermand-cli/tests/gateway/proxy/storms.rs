@@ -5,6 +5,7 @@ use super::{
     house::House,
     tagged, took,
 };
+use crate::from_fronts;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
@@ -73,4 +74,27 @@ async fn five_hundred_calls_whose_streams_are_closed_at_once_are_all_cancelled_b
         "{:#?}",
         rows.iter().find(|row| row["settled"] != true)
     );
+}
+
+from_fronts! {
+    async fn a_hundred_cancels_one_after_the_other_reach_the_server_soon(way) {
+        let house = House::new();
+        let mut front = Front::open(way, &house, &[], &[]).await;
+        let mut took = Vec::new();
+        for n in 0..100 {
+            let asked = front.call(format!("call-{n}"), "late", tagged(&n.to_string())).await;
+            let id = house.recorder.working(&n.to_string()).await;
+            let at = front.cancel(asked).await;
+            took.push(house.recorder.cancelled(&id).await.at.duration_since(at));
+        }
+        took.sort();
+        println!("{way:?}: from a client's cancel to the server's notification: median {:?}, worst {:?}", took[50], took[99]);
+        assert!(took[50] <= Duration::from_millis(50), "{took:?}");
+        house.rows_when("all completed", |rows| {
+            rows.len() == 100 && rows.iter().all(|row| row["phase"] == "completed")
+        }).await;
+        front.finish(&house, &[]).await;
+    }
+    stdio_2025_11 = Way::Stdio("2025-11-25"), stdio_2026 = Way::Stdio("2026-07-28"),
+    http_2025_11 = Way::Http("2025-11-25"), http_2026 = Way::Http("2026-07-28")
 }
