@@ -67,7 +67,10 @@ fn ci() -> Result<()> {
     }
     run_all([
         Step::new("examples", cargo(["run", "--release", "--", "check", "-c", "examples/reports.yaml"])),
-        Step::new("examples: programs", cargo(["run", "--release", "--", "check", "-c", "examples/commands.yaml"])),
+        Step::new(
+            "examples: programs",
+            cargo(["run", "--release", "--", "check", "-c", "examples/commands.yaml"]),
+        ),
         Step::new("demo", cargo(["run", "--release", "--", "demo", "--all"])),
     ])?;
     nothing_can_kill_it()
