@@ -10,6 +10,7 @@ import concurrent.futures
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -143,7 +144,7 @@ class Part:
     head: list
     scenarios: dict
     runs: list
-    # How many scenarios may run side by side: where most of their time is waiting.
+    # How many scenarios run side by side. Where most of their time is waiting, several; one alone gives the best figures.
     beside: int = 1
 
 
@@ -165,7 +166,7 @@ def before_servers(home, upstream):
             run = ("wrap", f"{server.name} {server.version}", f"{kind.name} {kind.version}", transport, revision)
             runs.append((run, wrapped.scenarios(kind, transport, server.name == "FastMCP"), stage))
     head = ["", "server", "client", "transport", "revision"]
-    return Part(head, wrapped.SCENARIOS, runs, beside=6)
+    return Part(head, wrapped.SCENARIOS, runs, int(os.environ.get("COUNTERMAND_BESIDE", 6)))
 
 
 def clients(home):

@@ -58,6 +58,27 @@ impl Household {
     }
 }
 
+/// A client that reads the gateway's log takes its end of that along, too: the next line cannot be written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_killed_with_the_logs_reader_has_its_job_cancelled_all_the_same() {
+    let stage = Stage::new().await;
+    let mut house = Household::with_a_running_job(&stage, stage.serve(&[])).await;
+    drop(house.gateway.stderr.take());
+    let killed = Instant::now();
+    signal(house.client.id(), "KILL");
+    stage.fake.wait_for("cancel_received", 1).await;
+    drop(house.talk);
+    let ended = tokio::time::timeout(Duration::from_secs(15), house.gateway.wait()).await;
+    assert!(ended.expect("the gateway ends").unwrap().success(), "it ends as it does when it is heard");
+    within(Duration::from_secs(10), killed, "from the client's SIGKILL to the end of the gateway");
+    let row = stage.settled(1).await.remove(0);
+    assert_eq!(
+        (row["phase"].as_str(), row["cause"].as_str()),
+        (Some("cancelled"), Some("client_disconnected"))
+    );
+    assert_eq!(stage.agree().await.cancelled, 1);
+}
+
 /// Every process that has the gateway's stderr has ended.
 async fn is_gone(mut gateway: Child, since: Instant) {
     let mut said = String::new();
