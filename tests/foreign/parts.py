@@ -13,19 +13,14 @@ import install
 PATIENCE = 20
 
 
-class Gateway:
-    """`countermand serve` over HTTP, with its ledger and its log in `directory`."""
+class Listening:
+    """A countermand that listens over HTTP; its log."""
 
-    def __init__(self, directory, config, *arguments):
-        self.directory, self.config, self.arguments = directory, config, arguments
-        self.log = []
+    def __init__(self, *arguments):
+        self.command, self.log = [install.binary(), *arguments], []
 
     def __enter__(self):
-        path = self.directory / "gateway.yaml"
-        path.write_text(self.config)
-        command = [install.binary(), "serve", "-c", path, "--http", "127.0.0.1:0"]
-        command += ["--ledger", f"sqlite:{self.directory / 'gateway.db'}", *self.arguments]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
         self.url = None
         for line in self.process.stderr:
             self.log.append(line)
@@ -44,6 +39,16 @@ class Gateway:
         assert code == 0, f"the gateway ended with {code}:\n" + "".join(self.log)
 
 
+class Gateway(Listening):
+    """`countermand serve` over HTTP, with its ledger in `directory`."""
+
+    def __init__(self, directory, config, *arguments):
+        path = directory / "gateway.yaml"
+        path.write_text(config)
+        ledger = f"sqlite:{directory / 'gateway.db'}"
+        super().__init__("serve", "-c", path, "--http", "127.0.0.1:0", "--ledger", ledger, *arguments)
+
+
 class Upstream:
     """The demo's slow job API, and its record: the judge."""
 
@@ -52,7 +57,7 @@ class Upstream:
             [install.binary(), "demo-upstream"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.url = json.loads(self.process.stdout.readline())["listening"]
-        self.events = []
+        self.events, self.reading = [], threading.Lock()
         self.align()
         return self
 
@@ -78,8 +83,9 @@ class Upstream:
 
     def record(self):
         """All events up to now. Only new ones are fetched: a long record would slow down what is measured."""
-        self.events += self.control(f"record?since={len(self.events)}")["events"]
-        return self.events
+        with self.reading:
+            self.events += self.control(f"record?since={len(self.events)}")["events"]
+            return self.events
 
     def of(self, tag, kind):
         """Our time of the first event of this kind with this tag, or None."""
@@ -98,14 +104,14 @@ class Upstream:
         return self.control("books")
 
 
-def until(what, fits, patience=PATIENCE):
+def until(what, fits, patience=PATIENCE, every=0.01):
     """Waits for what happens in another process; what `fits` returns when it is not None or False."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         found = fits()
         if found is not None and found is not False:
             return found
-        time.sleep(0.01)
+        time.sleep(every)
     raise Failure(f"{what} did not happen within {patience} s")
 
 

@@ -1,10 +1,14 @@
-"""Drives the gateway with clients written by others; judged by the upstream's own record.
+"""Drives the gateway with clients written by others, and `wrap` between those and servers written by others; judged by the
+upstream's own record, and by what servers are told.
 
-Run by `cargo xtask foreign`, which builds the binary first. Arguments: parts of the names of runs (CLIENT/TRANSPORT/REVISION)
-or scenarios, such as `typescript` or `http/2026` or `stop`; default all. Ends with 1 if an expectation fails.
+Run by `cargo xtask foreign`, which builds the binary first. Arguments: parts of the names of runs (CLIENT/TRANSPORT/REVISION,
+wrap/SERVER/CLIENT/TRANSPORT/REVISION) or scenarios, such as `typescript` or `http/2026` or `wrap` or `stop`; default all. Ends
+with 1 if an expectation fails.
 """
 
+import concurrent.futures
 import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -15,6 +19,8 @@ import tempfile
 import install
 import parts
 import scenarios
+import server_kinds
+import wrapped
 
 NODE_PINS = install.HERE / "node"
 EVERYWHERE = ["list", "prompts", "call", "stop", "stop a read", "timeout", "close", "kill -9"]
@@ -89,13 +95,13 @@ def kinds(home):
     ]
 
 
-def play(kind, transport, revision, name, upstream):
+def play(make, scenario):
     """One scenario on a stage of its own; what it saw."""
     with tempfile.TemporaryDirectory() as directory:
-        stage = scenarios.Stage(kind, transport, revision, upstream, pathlib.Path(directory))
         try:
+            stage = make(pathlib.Path(directory))
             with stage:
-                return {"ok": True, **scenarios.SCENARIOS[name](stage)}
+                return {"ok": True, **scenario(stage)}
         except (parts.Failure, AssertionError) as failure:
             wire = scenarios.said(stage.wire()) if hasattr(stage, "where") else []
             return {"ok": False, "note": str(failure), "wire": wire}
@@ -105,8 +111,10 @@ def words(seen):
     pieces = ["ok" if seen["ok"] else "FAILED"]
     if seen.get("wire"):
         pieces.append("wire: " + ", ".join(seen["wire"]))
-    if "ms" in seen:
-        pieces.append(f"upstream after {seen['ms']:.1f} ms")
+    if "upstream" in seen:
+        pieces.append(f"server after {seen['ms']:.1f} ms, upstream after {seen['upstream']:.1f} ms")
+    elif "ms" in seen:
+        pieces.append(f"after {seen['ms']:.1f} ms")
     if "cause" in seen:
         pieces.append(seen["cause"])
     if seen.get("note"):
@@ -120,45 +128,95 @@ def cell(seen):
     return seen.get("cell") or (f"{seen['ms']:.1f} ms" if "ms" in seen else "ok")
 
 
-def table(results):
-    names = list(scenarios.SCENARIOS)
-    rows = [["client", "transport", "revision", *names]]
-    for (client, transport, revision), seen in results.items():
-        cells = []
-        for name in names:
-            one = seen.get(name)
-            cells.append("-" if one is None else cell(one))
-        rows.append([client, transport, revision, *cells])
+def table(head, names, results):
+    rows = [[*head, *names]]
+    for run, seen in results.items():
+        rows.append([*run, *("-" if name not in seen else cell(seen[name]) for name in names)])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
-def main(wanted):
+@dataclasses.dataclass
+class Part:
+    """Runs of one sort, each with its scenarios: what makes a stage for them, and what heads their table."""
+
+    head: list
+    scenarios: dict
+    runs: list
+    # How many scenarios may run side by side: where most of their time is waiting.
+    beside: int = 1
+
+
+def before_tools(home, upstream):
+    """Clients before a gateway with tools of its own."""
+    runs = []
+    for kind, transport, revision in clients(home):
+        stage = functools.partial(scenarios.Stage, kind, transport, revision, upstream)
+        runs.append(((f"{kind.name} {kind.version}", transport, revision), kind.scenarios(transport, revision), stage))
+    return Part(["client", "transport", "revision"], scenarios.SCENARIOS, runs)
+
+
+def before_servers(home, upstream):
+    """The same clients before servers that others wrote."""
+    runs = []
+    for server in server_kinds.all_of_them():
+        for kind, transport, revision in clients(home):
+            stage = functools.partial(wrapped.Stage, kind, transport, revision, server, upstream)
+            run = ("wrap", f"{server.name} {server.version}", f"{kind.name} {kind.version}", transport, revision)
+            runs.append((run, wrapped.scenarios(kind, transport, server.name == "FastMCP"), stage))
+    head = ["", "server", "client", "transport", "revision"]
+    return Part(head, wrapped.SCENARIOS, runs, beside=6)
+
+
+def clients(home):
+    for kind in kinds(home):
+        for transport, revisions in kind.revisions.items():
+            for revision in revisions:
+                yield kind, transport, revision
+
+
+def chosen(part, wanted):
+    """The runs that are wanted, with the scenarios that are."""
+    names = [w for w in wanted if w in part.scenarios]
+    of_run = [w.lower().split("/") for w in wanted if w not in part.scenarios]
+    for run, can, stage in part.runs:
+        name = "/".join(run).lower()
+        can = [name for name in can if not names or name in names]
+        if can and (not of_run or any(all(piece in name for piece in pieces) for pieces in of_run)):
+            yield run, can, stage
+
+
+def play_all(part, wanted):
     results = {}
-    of_names = [w for w in wanted if w in scenarios.SCENARIOS]
-    of_run = [w for w in wanted if w not in scenarios.SCENARIOS]
+    with concurrent.futures.ThreadPoolExecutor(part.beside) as pool:
+        started = [
+            (run, {name: pool.submit(play, stage, part.scenarios[name]) for name in names})
+            for run, names, stage in chosen(part, wanted)
+        ]
+        for run, playing in started:
+            print("\n" + ", ".join(run), flush=True)
+            seen = results.setdefault(run, {})
+            for name, future in playing.items():
+                seen[name] = future.result()
+                print(f"  {name:12} {words(seen[name])}", flush=True)
+    return results
+
+
+def main(wanted):
     with tempfile.TemporaryDirectory() as home, parts.Upstream() as upstream:
-        for kind in kinds(home):
-            for transport, revisions in kind.revisions.items():
-                for revision in revisions:
-                    run = f"{kind.name} {kind.version}/{transport}/{revision}".lower()
-                    names = kind.scenarios(transport, revision)
-                    if of_run and not any(all(part in run for part in w.lower().split("/")) for w in of_run):
-                        continue
-                    names = [name for name in names if not of_names or name in of_names]
-                    if not names:
-                        continue
-                    print(f"\n{kind.name} {kind.version}, {transport}, {revision}", flush=True)
-                    seen = results.setdefault((f"{kind.name} {kind.version}", transport, revision), {})
-                    for name in names:
-                        seen[name] = play(kind, transport, revision, name, upstream)
-                        print(f"  {name:12} {words(seen[name])}", flush=True)
+        played = []
+        for make in (before_tools, before_servers):
+            part = make(home, upstream)
+            played.append((part, play_all(part, wanted)))
         books = upstream.books()
-    if not results:
+    flat = []
+    for part, results in played:
+        if results:
+            print("\n" + table(part.head, list(part.scenarios), results))
+        flat += [{"run": run, "scenario": name, **one} for run, seen in results.items() for name, one in seen.items()]
+    if not flat:
         sys.exit(f"nothing is called {wanted}")
-    flat = [{"run": run, "scenario": name, **one} for run, seen in results.items() for name, one in seen.items()]
     (install.TARGET / "foreign.json").write_text(json.dumps(flat, indent=1))
-    print("\n" + table(results))
     print("\nThe upstream's books: " + ", ".join(f"{count} {what}" for what, count in books.items()))
     failed = [one for one in flat if not one["ok"]]
     if books["live"] and not failed:

@@ -1,4 +1,4 @@
-"""Stands between a client and the stdio server that it starts, and writes down what the client does. Usage: LOG COMMAND…"""
+"""Stands between whoever starts a stdio server and that server, and writes down what it is told. Usage: LOG COMMAND…"""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+# A line is one write, so that several taps can share a log.
 log = open(sys.argv[1], "a", buffering=1)
 
 
@@ -27,14 +28,15 @@ def from_client():
         try:
             message = json.loads(line)
             params = message.get("params") or {}
-            note(message.get("method", "response"), id=message.get("id"), reason=params.get("reason"))
+            more = {"id": message.get("id"), "reason": params.get("reason"), "server": server.pid}
+            note(message.get("method", "response"), params=params, **more)
         except ValueError:
             note("garbage")
         try:
             server.stdin.write(line)
         except OSError:
             break
-    note("end of stdin")
+    note("end of stdin", server=server.pid)
     try:
         server.stdin.close()
     except OSError:
@@ -44,7 +46,8 @@ def from_client():
 def to_client():
     while chunk := os.read(server.stdout.fileno(), 65536):
         try:
-            sys.stdout.buffer.raw.write(chunk)
+            while chunk:
+                chunk = chunk[os.write(sys.stdout.fileno(), chunk) :]
         except OSError:
             # The client is gone; the server shall find out by itself, through its stdin.
             pass
@@ -53,9 +56,9 @@ def to_client():
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, pass_on)
 server = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-note("started", pid=server.pid)
+note("started", server=server.pid)
 threading.Thread(target=from_client, daemon=True).start()
 threading.Thread(target=to_client, daemon=True).start()
 code = server.wait()
-note("the server ended", code=code)
+note("the server ended", code=code, server=server.pid)
 os._exit(code if code >= 0 else 1)

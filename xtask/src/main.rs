@@ -16,15 +16,17 @@ usage: cargo xtask COMMAND
   soak                 everything at once for [--minutes N] (30) from [--seed S]; then the books must balance
   fuzz                 each target of fuzz/ in turn, or [TARGET], for [--minutes N] (1) each (needs cargo-fuzz)
   bench                prints the latency of a cancel and the CPU time of a call
-  foreign [NAME…]      drives the gateway with MCP clients written by others (needs PyPI and npm); NAME: part of a
-                       client's name or of a scenario's, such as `typescript` or `http/2026`
+  foreign [NAME…]      drives the gateway with MCP clients written by others, and `wrap` before servers written by others
+                       (needs PyPI and npm); NAME: part of a run's name or a scenario's, such as `typescript`, `http/2026`, `wrap`
+  foreign overhead     measures an echo call straight to such servers and through `wrap`, by the build of
+                       COUNTERMAND_PROFILE (debug), which must be there
   conformance [REV…]   runs the official MCP conformance suite against the gateway over HTTP (needs npm)
 ";
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
-        Some("test") => test(&args.collect::<Vec<_>>()),
+        Some("test") => test(&args.collect::<Vec<_>>(), &[]),
         Some("ci") => ci(),
         Some("bench") => {
             run_all([Step::new("bench", cargo(["bench", "-p", "countermand-cli", "--bench", "cancel"]))])
@@ -38,7 +40,7 @@ fn main() -> Result<()> {
 }
 
 /// Everything that tests, with nextest where it is installed.
-fn test(args: &[String]) -> Result<()> {
+fn test(args: &[String], vars: &[(&str, &str)]) -> Result<()> {
     needs::check()?;
     let extra = args.iter().map(String::as_str);
     let tests = if needs::has(&["cargo", "nextest", "--version"]) {
@@ -47,7 +49,10 @@ fn test(args: &[String]) -> Result<()> {
         println!("cargo-nextest is not installed: using `cargo test`");
         cargo(["test", "--workspace", "--no-fail-fast"].into_iter().chain(extra))
     };
-    run_all([Step::new("tests", tests), Step::new("doc tests", cargo(["test", "--workspace", "--doc"]))])
+    run_all([
+        Step::new("tests", tests).env(vars),
+        Step::new("doc tests", cargo(["test", "--workspace", "--doc"])),
+    ])
 }
 
 fn ci() -> Result<()> {
@@ -56,7 +61,8 @@ fn ci() -> Result<()> {
         Step::new("format", cargo(["fmt", "--all", "--check"])),
         Step::new("clippy", cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ])?;
-    test(&[])?;
+    // The soak is longest: it starts first (.config/nextest.toml), and the other tests run beside it.
+    test(&[], &[(soak::MINUTES, "5")])?;
     run_all([Step::new("docs", cargo(["doc", "--workspace", "--no-deps", "--document-private-items"]))
         .env(&strict)])?;
     if needs::has(&["cargo", "deny", "--version"]) {
@@ -67,7 +73,11 @@ fn ci() -> Result<()> {
     }
     run_all([
         Step::new("examples", cargo(["run", "--release", "--", "check", "-c", "examples/reports.yaml"])),
-        Step::new("demo", cargo(["run", "--release", "--", "demo"])),
+        Step::new(
+            "examples: programs",
+            cargo(["run", "--release", "--", "check", "-c", "examples/commands.yaml"]),
+        ),
+        Step::new("demo", cargo(["run", "--release", "--", "demo", "--all"])),
     ])?;
     nothing_can_kill_it()
 }
@@ -85,10 +95,13 @@ fn nothing_can_kill_it() -> Result<()> {
     Ok(())
 }
 
-/// Clients that are not ours, pinned, against a real gateway.
+/// Clients and servers that are not ours, pinned, against a real gateway.
 fn foreign(args: &[String]) -> Result<()> {
     needs::python()?;
     needs::node()?;
+    if let Some(("overhead", servers)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return run_all([Step::new("overhead", script("tests/foreign/overhead.py", servers))]);
+    }
     run_all([
         Step::new("build", cargo(["build", "-p", "countermand-cli"])),
         Step::new("foreign clients", script("tests/foreign/run.py", args)),

@@ -92,7 +92,7 @@ pub(crate) fn operation(row: &Row) -> Value {
     json!({
         "id": row.id.to_string(),
         "tool": row.tool,
-        "upstream": row.upstream,
+        "upstream": Some(&row.upstream).filter(|upstream| !upstream.is_empty()),
         "upstream_id": row.upstream_id,
         "kind": row.kind,
         "phase": row.phase,
@@ -103,9 +103,11 @@ pub(crate) fn operation(row: &Row) -> Value {
 
 /// How an operation is named to a person: ours, and the upstream's id where there is one.
 pub(crate) fn named(row: &Row) -> String {
+    // What is done here has no upstream.
+    let at = if row.upstream.is_empty() { String::new() } else { format!(" at {}", row.upstream) };
     match &row.upstream_id {
-        Some(id) => format!("operation {} ({} {} at {})", row.id, row.kind, id, row.upstream),
-        None => format!("operation {} ({} at {})", row.id, row.kind, row.upstream),
+        Some(id) => format!("operation {} ({} {id}{at})", row.id, row.kind),
+        None => format!("operation {} ({}{at})", row.id, row.kind),
     }
 }
 
@@ -159,6 +161,9 @@ pub(crate) fn without_result(view: &View) -> String {
     let detail = row.last_error.as_deref().map(|error| format!(" ({error})")).unwrap_or_default();
     let named = named(row);
     match (row.phase, row.outcome) {
+        _ if words::never_arrived(row) => format!(
+            "It was not there upstream when its create could no longer arrive (`horizon`), so it counts as not started{detail}. This was {named}."
+        ),
         (Phase::Failed, None) | (Phase::NeverCreated, _) => {
             format!("Nothing was started upstream{detail}. This was {named}.")
         }

@@ -58,14 +58,14 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(error) = log_to_stderr(&cli) {
-        eprintln!("error: {error:#}");
+        complain(format_args!("error: {error:#}"));
         return ExitCode::from(2);
     }
     countermand::upstream::install_crypto();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: failed to start the runtime: {error}");
+            complain(format_args!("error: failed to start the runtime: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -79,6 +79,9 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> Result<ExitCode> {
+    if let Err(error) = countermand::survive_file_size_limit() {
+        tracing::warn!("a limit on the size of files would kill this process: {error}");
+    }
     match command {
         Command::Serve(serve) => serve::run(serve).await.map(|()| ExitCode::SUCCESS),
         Command::Wrap(wrap) => wrap::run(wrap).await.map(|()| ExitCode::SUCCESS),
@@ -101,18 +104,27 @@ async fn run(command: Command) -> Result<ExitCode> {
 /// Tells what failed, and how the process ends because of it.
 fn told(error: &anyhow::Error) -> ExitCode {
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
-        eprintln!("{errors}");
+        complain(format_args!("{errors}"));
         return ExitCode::from(78);
     }
-    eprintln!("error: {error:#}");
+    complain(format_args!("error: {error:#}"));
     ExitCode::FAILURE
+}
+
+/// Writes to stderr, if anybody is there: a client that was killed has taken the other end with it, and what it has left is
+/// cancelled all the same.
+fn complain(words: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    let _nobody_reads = writeln!(std::io::stderr(), "{words}");
 }
 
 fn log_to_stderr(cli: &Cli) -> Result<()> {
     use std::io::IsTerminal as _;
     use tracing_subscriber::{EnvFilter, fmt};
     let filter = EnvFilter::try_new(&cli.log)?;
-    let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // A line that nobody can read any more is lost, and nothing else: told of it on stderr, we would panic.
+    let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    let logs = logs.with_target(false);
     match cli.log_format {
         LogFormat::Text => logs.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => logs.json().flatten_event(true).init(),

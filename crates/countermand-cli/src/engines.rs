@@ -5,7 +5,7 @@ use countermand::{
     clock::SystemClock,
     core::{Owner, ports::Upstream},
     definition::ToolDefinition,
-    engine::{Engine, Parts, Performers, Teller},
+    engine::{Engine, Healths, Parts, Performers, Teller},
     ledger::SqliteLedger,
     secret::Secrets,
     upstream::Upstreams,
@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) upstreams: Arc<Upstreams>,
     pub(crate) clock: Arc<SystemClock>,
     pub(crate) retention: Duration,
+    /// How the upstreams are: what one ledger's operations have learnt, those of the others know.
+    pub(crate) healths: Healths,
     /// Who tells of what could not be stopped.
     pub(crate) teller: Option<Teller>,
 }
@@ -29,7 +31,7 @@ impl World {
     pub(crate) fn new(retention: Duration) -> Self {
         let clock = Arc::new(SystemClock::new());
         let upstreams = Arc::new(Upstreams::new(Arc::new(Secrets::new()), clock.clone()));
-        Self { upstreams, clock, retention, teller: None }
+        Self { upstreams, clock, retention, healths: Healths::default(), teller: None }
     }
 
     /// Goes on with what the engine's ledger holds, and tells what there is to tell, until the engine stops.
@@ -59,6 +61,7 @@ impl World {
             owner: Owner(format!("pid {}", std::process::id())),
             epoch,
             retention: self.retention,
+            healths: self.healths.clone(),
         })
     }
 }
@@ -66,4 +69,21 @@ impl World {
 /// An engine for one thing to do.
 pub(crate) fn of(ledger: Arc<SqliteLedger>) -> Engine {
     World::new(RETENTION).engine(ledger)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countermand::{core::HealthPolicy, ledger::OpenMode};
+
+    #[tokio::test]
+    async fn the_engines_of_a_process_know_of_each_others_failures() {
+        let directory = tempfile::tempdir().expect("makes a directory");
+        let world = World::new(RETENTION);
+        let health = |name: &str| {
+            let ledger = SqliteLedger::open(directory.path().join(name), OpenMode::Gateway).expect("opens");
+            world.clone().engine(Arc::new(ledger)).health("u", HealthPolicy::default())
+        };
+        assert!(Arc::ptr_eq(&health("one.db"), &health("another.db")));
+    }
 }

@@ -46,7 +46,9 @@ fn object(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
 /// What the fields of a shape demand of each other, as far as a schema can say it shortly.
 fn rules(shape: &str) -> &'static [(&'static str, &'static [&'static str])] {
     match shape {
-        "Tool" | "Preset" => &[("oneOf", &["job", "http"])],
+        "Tool" => &[("oneOf", &["job", "http", "command"])],
+        "Preset" => &[("oneOf", &["job", "http"])],
+        "Command" | "Program" => &[("anyOf", &["run"])],
         "Upstream" => &[("anyOf", &["http"])],
         "HttpUpstream" => &[("oneOf", &["base_url", "url"])],
         "Secret" => &[("oneOf", &["env", "file", "exec"])],

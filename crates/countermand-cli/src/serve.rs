@@ -15,7 +15,7 @@ use countermand::{
     core::Cause,
     engine::Engine,
     ledger::{LedgerUrl, OpenMode, SqliteLedger, open_first_free},
-    process::{Containment, Runner, Stop},
+    process::Stop,
 };
 use countermand_mcp::{Calls, HttpOptions, HttpServer, StdioOptions, serve_stdio};
 use std::{
@@ -26,6 +26,12 @@ use std::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The part of the grace after which programs that have not obeyed are killed.
+const HURRY: f32 = 0.8;
+
+/// How long programs may take to obey that nobody has cancelled.
+const LAST_GRACE: Duration = Duration::from_secs(1);
 
 /// What to serve, and how.
 #[derive(Debug, Args)]
@@ -98,6 +104,8 @@ fn checked(serve: &Serve) -> Result<Config> {
 
 /// The ledgers that this process holds, and the engines over them.
 struct House {
+    /// The ledger's file.
+    home: PathBuf,
     world: World,
     engine: Engine,
     siblings: Option<Siblings>,
@@ -111,15 +119,22 @@ impl House {
     fn open(config: &Config) -> Result<Self> {
         let base = LedgerUrl::parse(&config.ledger, Path::new("."))?.path().to_owned();
         let world = World { teller: Some(teller::of(config)), ..World::new(config.retention) };
-        let (ledger, siblings) = if serves_http(config) {
-            (SqliteLedger::open(&base, OpenMode::Gateway)?, None)
+        let (ledger, siblings, home) = if serves_http(config) {
+            (SqliteLedger::open(&base, OpenMode::Gateway)?, None, base)
         } else {
             let (ledger, own) = open_first_free(&base)?;
-            (ledger, Some(Siblings::new(&base, &own, world.clone())))
+            (ledger, Some(Siblings::new(&base, &own, world.clone())), own)
         };
-        tracing::info!(epoch = ledger.epoch(), "the ledger is open");
+        tracing::info!(ledger = %home.display(), epoch = ledger.epoch(), "the ledger is open");
         let engine = world.engine(Arc::new(ledger));
-        Ok(Self { world, engine, siblings, tasks: TaskTracker::new(), leaving: CancellationToken::new() })
+        Ok(Self {
+            home,
+            world,
+            engine,
+            siblings,
+            tasks: TaskTracker::new(),
+            leaving: CancellationToken::new(),
+        })
     }
 
     /// Goes on with what earlier incarnations started.
@@ -138,7 +153,19 @@ impl House {
         self.tasks.wait().await;
         let others = self.siblings.iter().flat_map(Siblings::engines);
         let engines: Vec<Engine> = std::iter::once(self.engine).chain(others).collect();
-        let lefts = futures_util::future::join_all(engines.iter().map(|engine| engine.shutdown(grace))).await;
+        let cancels = futures_util::future::join_all(engines.iter().map(|engine| engine.shutdown(grace)));
+        // What does not obey in most of that time is killed, so that its end can still be recorded.
+        let hurry = async {
+            tokio::time::sleep(grace.mul_f32(HURRY)).await;
+            self.world.upstreams.close(Stop::NOW, Duration::ZERO).await;
+            std::future::pending().await
+        };
+        let lefts = tokio::select! {
+            lefts = cancels => lefts,
+            never = hurry => never,
+        };
+        // What was to go on without its client, and whatever undoes something.
+        self.world.upstreams.close(Stop { grace: LAST_GRACE, ..Stop::default() }, LAST_GRACE).await;
         let rows: Vec<_> = lefts.iter().flat_map(|left| &left.rows).collect();
         for row in &rows {
             tracing::warn!(
@@ -169,7 +196,6 @@ enum Ending {
 struct Doors {
     gateway: Arc<Gateway>,
     proxy: Arc<Proxy>,
-    runner: Runner,
     calls: Arc<Calls>,
     http: std::sync::Mutex<Option<HttpServer>>,
     stdio: bool,
@@ -181,15 +207,20 @@ struct Doors {
 impl Doors {
     async fn open(config: &Config, stdio: bool, grace: Duration, house: &House) -> Result<Self> {
         let world = &house.world;
-        let runner = Runner::new(Containment::Cgroup).context("failed to prepare for starting programs")?;
+        let runner = match config.servers.is_empty() {
+            true => None,
+            false => Some(world.upstreams.runner().map_err(|trouble| anyhow::anyhow!(trouble.message))?),
+        };
         let engine = house.engine.clone();
         let proxy = Proxy::new(
             &config.servers,
             config.transparent,
             engine.clone(),
             world.clock.clone(),
-            runner.clone(),
+            runner,
+            &house.home,
         )?;
+        proxy.sweep().await;
         let gateway =
             Gateway::new(config, engine, world.upstreams.clone(), world.clock.clone(), proxy.clone())?;
         let listener = config.server.http.as_ref().and_then(|http| Some((http, http.listen?)));
@@ -213,7 +244,6 @@ impl Doors {
         Ok(Self {
             gateway: Arc::new(gateway),
             proxy,
-            runner,
             calls: Calls::new(config.limits),
             http: std::sync::Mutex::new(http),
             stdio,
@@ -266,7 +296,6 @@ impl Doors {
         }
         // With its end each server's word on what was cancelled there is the kernel's.
         self.proxy.close().await;
-        self.runner.close(Stop::default(), self.grace).await;
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(Duration::from_secs(1), self.tasks.wait()).await.is_err() {

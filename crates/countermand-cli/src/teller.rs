@@ -1,6 +1,6 @@
 //! Tells who the config names of what could not be stopped.
 
-use crate::{config::Config, ops};
+use crate::{config::Config, shown};
 use countermand::{
     engine::{Heard, Teller},
     notify::OnOrphan,
@@ -25,7 +25,7 @@ pub(crate) fn of(config: &Config) -> Teller {
             let Some(on_orphan) = who.by_tool.get(&row.tool).unwrap_or(&who.otherwise) else {
                 return Ok(Heard::Nobody);
             };
-            let mut told = ops::as_json(&row);
+            let mut told = shown::as_json(&row);
             told["notice"] = notice.news.as_str().into();
             on_orphan.tell(&row.id.to_string(), &told, &who.secrets).await.map(|()| Heard::Told)
         })

@@ -144,7 +144,10 @@ fn name(target: &McpTarget) -> String {
         }
         McpTarget::Url { url, .. } => url::Url::parse(url)
             .ok()
-            .and_then(|url| url.host_str().map(ToOwned::to_owned))
+            .and_then(|url| {
+                let host = url.host_str()?.to_owned();
+                Some(url.port().map_or(host.clone(), |port| format!("{host}:{port}")))
+            })
             .unwrap_or_else(|| "server".to_owned()),
     }
 }
@@ -189,5 +192,7 @@ mod tests {
         let url =
             McpTarget::Url { url: "https://mcp.example.org/mcp?key=secret".to_owned(), headers: Vec::new() };
         assert_eq!(name(&url), "mcp.example.org");
+        let url = McpTarget::Url { url: "http://127.0.0.1:8080/mcp".to_owned(), headers: Vec::new() };
+        assert_eq!(name(&url), "127.0.0.1:8080");
     }
 }

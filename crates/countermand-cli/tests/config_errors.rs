@@ -89,7 +89,6 @@ fn what_comes_later_is_refused_by_its_name() {
     );
     says("upstreams:\n  m: { mcp: { command: [x] } }\n", "2:8", &["`mcp` is not supported"]);
     says(&tool("sql: { query: x }"), "5:5", &["`sql` is not supported", "this version has `job` and `http`"]);
-    says(&tool("command: { run: [x] }"), "5:5", &["`command` is not supported"]);
     says(&tool("steps: []"), "5:5", &["`steps` is not supported"]);
     says("ledger: postgres://u:secret@h/db\n", "1:9", &["not yet supported", "write `sqlite:PATH`"]);
 }
@@ -332,6 +331,9 @@ fn who_is_told_of_orphans_is_one_program_or_one_address() {
         )
     };
     says(&top("{}"), "1:1", &["who is to be told?", "command", "webhook"]);
+    for word in ["off", "false", "none", "[a]", "1"] {
+        says(&top(word), "1:1", &["who is to be told?", "`on_orphan: nobody`"]);
+    }
     says(&top("{ command: notify me }"), "1:23", &["no shell reads it", "[notify, me]"]);
     says(&top("{ command: [] }"), "1:14", &["the program is missing"]);
     says(&top("{ command: [a], webhook: 'http://h' }"), "1:28", &["one way"]);

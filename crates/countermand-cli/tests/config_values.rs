@@ -27,7 +27,7 @@ fn tool(fields: &str) -> Config {
 fn job(tool: &Tool) -> &JobDefinition {
     match &tool.definition.work {
         Work::Job(job) => job,
-        Work::Http(_) => panic!("a job was expected"),
+        _ => panic!("a job was expected"),
     }
 }
 
@@ -340,4 +340,12 @@ fn who_is_told_of_orphans_is_the_tools_word_then_that_of_the_defaults_then_the_f
     assert_eq!(config.tools[0].on_orphan, command("all"));
     assert!(matches!(config.tools[1].on_orphan, Some(OnOrphan::Webhook { .. })));
     assert_eq!(tool(JOB).tools[0].on_orphan, None);
+    // Nobody is somebody's word as well.
+    let config = parse(&text("defaults: { on_orphan: nobody }\n"));
+    assert_eq!((&config.on_orphan, &config.tools[0].on_orphan), (&command("top"), &None));
+    assert!(config.tools[1].on_orphan.is_some());
+    let config = parse(
+        &text("").replace("{ webhook: { env: HOOK }, headers: { authorization: { env: TOKEN } } }", "nobody"),
+    );
+    assert_eq!((&config.tools[0].on_orphan, &config.tools[1].on_orphan), (&command("top"), &None));
 }

@@ -37,6 +37,8 @@ pub enum Event {
         cause: Cause,
         /// The client's words.
         reason: Option<String>,
+        /// An operator's words: for the history, and never the row's `reason`.
+        note: Option<String>,
     },
     /// Its client has left without a word; `on_disconnect` says what that means. With the end of its session it
     /// cannot come back.
@@ -287,8 +289,8 @@ impl Event {
                 None => end.outcome().to_string(),
             }),
             Self::CancelAnswered(CancelAnswer::Accepted { how }) => Some(how.clone()),
-            Self::CancelWanted { cause, reason } => Some(match reason {
-                Some(reason) => format!("{cause}: {reason}"),
+            Self::CancelWanted { cause, reason, note } => Some(match reason.as_ref().or(note.as_ref()) {
+                Some(words) => format!("{cause}: {words}"),
                 None => cause.to_string(),
             }),
             Self::ClientLeft { cause } => Some(cause.to_string()),

@@ -202,10 +202,12 @@ pub enum Action {
 }
 
 impl Action {
-    /// What the operation is told. The note of a cancel is not part of it: `reason` is the client's text only.
+    /// What the operation is told.
     pub fn event(&self) -> Event {
         match self {
-            Self::Cancel { .. } => Event::CancelWanted { cause: Cause::Operator, reason: None },
+            Self::Cancel { note } => {
+                Event::CancelWanted { cause: Cause::Operator, reason: None, note: note.clone() }
+            }
             Self::Retry => Event::RetryWanted,
             Self::Resolve { verdict, note } => Event::Resolved { verdict: *verdict, note: note.clone() },
         }
@@ -272,8 +274,27 @@ pub trait Upstream: Send + Sync + 'static {
     /// Sends the undo request `row.undo_next`.
     fn undo<'a>(&'a self, row: &'a Row) -> BoxFuture<'a, RequestAnswer>;
 
+    /// Whether it is done here: to ask it costs no connection, so that any number of questions may be on their way.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Waits for lines that it has written after that one, for those who want to see them. Never resolves where it writes none.
+    fn lines<'a>(&'a self, _row: &'a Row, _after: u64) -> BoxFuture<'a, Lines> {
+        Box::pin(std::future::pending())
+    }
+
     /// Reads the result of an operation that has completed.
     fn result<'a>(&'a self, row: &'a Row) -> BoxFuture<'a, Result<Payload, crate::event::Trouble>>;
+}
+
+/// Lines that an operation has written while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lines {
+    /// The number of the last of them; the first that it ever wrote is 1. Where lines are missing, they were too many.
+    pub last: u64,
+    /// The lines, without their ends.
+    pub lines: Vec<String>,
 }
 
 /// A place under an upstream's concurrency limit; dropping it gives it back.

@@ -34,6 +34,8 @@ pub enum Said {
     Gone,
     /// It never started upstream.
     NeverStarted,
+    /// Its create was lost, and was not there when it could no longer arrive: it counts as never started.
+    NeverArrived,
     /// It was stopped, or had finished, and its effects were undone.
     Undone,
     /// It had finished before the cancel took effect.
@@ -69,7 +71,7 @@ impl Said {
             Self::Failed => "failed",
             Self::Stopped => "stopped",
             Self::Gone => "gone",
-            Self::NeverStarted => "never_started",
+            Self::NeverStarted | Self::NeverArrived => "never_started",
             Self::Undone => "undone",
             Self::FinishedBeforeCancel => "finished_before_cancel",
             Self::CancelPending => "cancel_pending",
@@ -96,6 +98,9 @@ impl Said {
             Self::Stopped => "It was stopped: the upstream confirmed it.",
             Self::Gone => "It is gone: the upstream does not know its id any more.",
             Self::NeverStarted => "It never started upstream.",
+            Self::NeverArrived => {
+                "It did not start upstream in the time in which its create could arrive (`horizon`): a look-up after that found nothing."
+            }
             Self::Undone => "It has ended upstream, and its effects were undone.",
             Self::FinishedBeforeCancel => "It finished before the cancel took effect; its effects remain.",
             Self::CancelPending => "The cancel is pending: the upstream has not confirmed that it stopped.",
@@ -133,12 +138,21 @@ pub fn describe(row: &Row) -> Said {
         Phase::Failed => Said::Failed,
         Phase::Cancelled if row.outcome == Some(Outcome::Gone) => Said::Gone,
         Phase::Cancelled => Said::Stopped,
+        Phase::NeverCreated if never_arrived(row) => Said::NeverArrived,
         Phase::NeverCreated => Said::NeverStarted,
         Phase::Compensated => Said::Undone,
         Phase::Unverified => Said::Unverifiable,
         Phase::Resolved => Said::Resolved,
         Phase::NeedsIntervention | Phase::CompensationFailed => Said::NeedsOperator,
     }
+}
+
+/// Whether it was settled because its create, which had been lost, could no longer arrive and was not there. Should the
+/// upstream take longer than its `horizon` says, it exists all the same, under the row's key.
+pub fn never_arrived(row: &Row) -> bool {
+    matches!(row.phase, Phase::NeverCreated | Phase::Failed)
+        && row.create_horizon.is_some()
+        && row.upstream_id.is_none()
 }
 
 /// What can be said of what runs, and nobody wants to stop: who waits for it.

@@ -374,7 +374,9 @@ fn answer(turn: Turn, sent_at: Timestamp, which: u8, amount: u32) -> Event {
 fn outside(sort: u8, which: u8) -> Event {
     let cause = Cause::ALL[usize::from(which) % Cause::ALL.len()];
     match sort {
-        224..=231 => Event::CancelWanted { cause, reason: (which > 128).then(|| format!("{which}")) },
+        224..=231 => {
+            Event::CancelWanted { cause, reason: (which > 128).then(|| format!("{which}")), note: None }
+        }
         232..=239 => Event::ClientLeft { cause },
         240..=245 => Event::ClientReturned,
         246..=250 => Event::Delivered,

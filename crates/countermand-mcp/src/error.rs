@@ -3,7 +3,6 @@
 use crate::Revision;
 use crate::json::{Members, text};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::io;
 
 /// A JSON-RPC error, as it goes to the peer.
@@ -44,15 +43,24 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The error that a peer answered with.
+    /// The error that the `error` of an answer holds; one that is no error is told as what it is.
     pub(crate) fn of(raw: &RawValue) -> Self {
-        let members = Members::of(raw).ok();
-        let member = |name: &str| members.as_ref().and_then(|members| members.given(name));
-        Self {
-            code: member("code").and_then(|code| code.get().parse().ok()).unwrap_or(Self::INTERNAL_ERROR),
-            message: member("message").and_then(text).map_or_else(|| raw.get().to_owned(), Cow::into_owned),
-            data: member("data").map(ToOwned::to_owned),
-        }
+        let read = || {
+            let members = Members::of(raw).ok()?;
+            let number = members.get("code")?.get();
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a code that is no integer has no meaning anyway"
+            )]
+            let code = number.parse().ok().or_else(|| number.parse().ok().map(|code: f64| code as i64))?;
+            let message = members.get("message").and_then(text).unwrap_or_default().into_owned();
+            Some(Self { code, message, data: members.get("data").map(ToOwned::to_owned) })
+        };
+        read().unwrap_or_else(|| Self {
+            code: Self::INTERNAL_ERROR,
+            message: "The peer answered with an error that is none".to_owned(),
+            data: Some(raw.to_owned()),
+        })
     }
 
     /// The params do not fit.

@@ -18,7 +18,10 @@ impl Id {
     pub(crate) fn of(raw: &RawValue) -> Option<Self> {
         match raw.get().bytes().next()? {
             b'"' => Some(Self::Text(text(raw)?.into_owned())),
-            b'-' | b'0'..=b'9' => Some(Self::Number(raw.get().to_owned())),
+            // One that is too large for any reader could not be answered.
+            b'-' | b'0'..=b'9' if raw.get().parse().is_ok_and(f64::is_finite) => {
+                Some(Self::Number(raw.get().to_owned()))
+            }
             _ => None,
         }
     }
@@ -101,7 +104,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message<'_>, Malformed> {
     match id {
         None => Ok(Message::Notification { method, params }),
         Some(id) if Id::of(id).is_some() => Ok(Message::Request(Request { id, method, params })),
-        Some(_) => Err(Malformed::invalid(None, "`id` must be a string or a number")),
+        Some(_) => Err(Malformed::invalid(None, "`id` must be a string or a number that can be read")),
     }
 }
 
@@ -206,6 +209,8 @@ mod tests {
         assert_eq!(Id::of(&raw("\"a\"")), Id::of(&raw("\"\\u0061\"")));
         assert_eq!(Id::of(&raw("null")), None);
         assert_eq!(Id::of(&raw("true")), None);
+        assert_eq!(Id::of(&raw("1e335")), None);
+        assert_ne!(Id::of(&raw("1e33")), None);
     }
 
     #[test]

@@ -435,11 +435,13 @@ async fn log_messages_are_sent_from_the_level_that_the_session_asked_for() {
 
 #[tokio::test]
 async fn sessions_are_bounded_with_a_clear_error() {
-    let server = Server::start(HttpOptions { sessions: 1, ..HttpOptions::default() }).await;
+    let limits = Limits { sessions: 1, ..Limits::default() };
+    let server = Server::limited(HttpOptions::default(), limits).await;
     let session = Session::open(server.address, NEW).await;
     let reply = ask(&server, &Session::initialize(NEW)).await;
     assert_eq!(reply.status, 429);
-    assert!(reply.body.contains("Too many sessions"), "{}", reply.body);
+    assert!(reply.body.contains("Too many sessions (`limits.sessions` is 1)"), "{}", reply.body);
+    assert!(reply.body.contains("(DELETE)"), "{}", reply.body);
     ask_bare(&server, &session.delete()).await;
     Session::open(server.address, NEW).await;
 }
@@ -466,4 +468,49 @@ async fn a_session_keeps_the_newest_answers_within_bounds() {
     }
     assert_eq!(ask(&server, &session.get(Some("1-0"))).await.status, 400, "too old");
     assert_eq!(ask(&server, &session.get(Some("70-0"))).await.status, 200);
+}
+
+/// Three answers' texts fit, and what they cost besides, but not four.
+#[tokio::test]
+async fn all_sessions_together_keep_a_bounded_amount_and_let_go_of_the_oldest() {
+    let text = "x".repeat(100_000);
+    let mut server = Server::start(HttpOptions { kept: 350_000, ..HttpOptions::default() }).await;
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        let session = Session::open(server.address, NEW).await;
+        let (call, mut peer) = called(&mut server, &session, "1").await;
+        assert_eq!(call.answer(&text, false).await, Delivery::Sent);
+        peer.until("false}").await;
+        server.idle().await;
+        sessions.push(session);
+    }
+    let first = |session: &Session| session.get(Some("1-0"));
+    let reply = ask(&server, &first(&sessions[0])).await;
+    assert_eq!(reply.status, 400, "the oldest has made room");
+    assert!(reply.body.contains("too old"), "{}", reply.body);
+    for session in &sessions[1..] {
+        let reply = ask(&server, &first(session)).await;
+        assert_eq!(reply.status, 200);
+        assert!(reply.body.contains(&text), "it is whole");
+    }
+    // A session that ends gives its room back: nobody has to make any.
+    ask_bare(&server, &sessions[1].delete()).await;
+    let (call, mut peer) = called(&mut server, &sessions[0], "2").await;
+    assert_eq!(call.answer(&text, false).await, Delivery::Sent);
+    peer.until("false}").await;
+    server.idle().await;
+    for session in &sessions[2..] {
+        assert_eq!(ask(&server, &first(session)).await.status, 200);
+    }
+    assert_eq!(ask(&server, &sessions[0].get(Some("2-0"))).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_larger_than_all_that_is_kept_still_reaches_who_reads_it() {
+    let text = "x".repeat(300_000);
+    let mut server = Server::start(HttpOptions { kept: 1_000, ..HttpOptions::default() }).await;
+    let session = Session::open(server.address, NEW).await;
+    let (call, mut peer) = called(&mut server, &session, "1").await;
+    assert_eq!(call.answer(&text, false).await, Delivery::Sent);
+    assert!(peer.until("false}").await.contains(&text));
 }

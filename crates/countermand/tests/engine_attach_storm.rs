@@ -12,7 +12,7 @@ use countermand::{
         event::{CancelAnswer, End, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
         ports::{BoxFuture, Clock as _, Created, Definition, Ledger, Payload, Permit, Query, Read, Upstream},
     },
-    engine::{Engine, Parts},
+    engine::{Engine, Healths, Parts},
     ledger::{OpenMode, SqliteLedger},
 };
 use serde_json::{Map, json};
@@ -177,6 +177,7 @@ async fn identical_calls_never_run_twice_whatever_they_do() {
         owner: Owner::from("test"),
         epoch: ledger.epoch(),
         retention: Duration::from_secs(3600),
+        healths: Healths::default(),
     });
     engine.reconcile();
     let poll = Duration::from_millis(2);

@@ -11,7 +11,7 @@ use countermand::{
         event::{End, FindAnswer},
         ports::{Clock, Ledger as _},
     },
-    engine::{Engine, Parts},
+    engine::{Engine, Healths, Parts},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -95,6 +95,7 @@ fn an_hour_ago(first: &Bench, upstream: &Arc<Script>) -> Bench {
         owner: Owner::from("test"),
         epoch: 2,
         retention: Duration::from_secs(3600),
+        healths: Healths::default(),
     });
     second
 }

@@ -5,11 +5,12 @@ mod common;
 
 use common::{Answer, Bench, Say, accepted, created, ended, policy, running, until};
 use countermand::{
+    core::ports::Payload,
     core::{
         Cause, HealthPolicy, Phase,
         event::{CancelAnswer, CreateAnswer, End, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
     },
-    engine::Operation,
+    engine::{Healths, Operation},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
@@ -173,4 +174,61 @@ async fn creates_that_fail_are_retried_within_the_budget() {
     // 900 retries: 100 add up in ten seconds, 60 are earned by 300 first requests, ten come every second.
     let took = started.elapsed().as_secs();
     assert!((70..=80).contains(&took), "{took} s");
+}
+
+fn result(result: Result<(), Trouble>) -> Say {
+    Say::Answer(Answer::Result(result.map(|()| Payload::Json(serde_json::json!("rows")))))
+}
+
+/// A job that has completed, and whose result takes a request of its own.
+async fn completed(bench: &Bench) -> Operation {
+    bench.upstream.separate_result.store(true, std::sync::atomic::Ordering::SeqCst);
+    bench.upstream.say("create", Say::Answer(created())).say("status", Say::Answer(ended(End::Completed)));
+    let mut operation = bench.start().await;
+    until(&mut operation, |row| row.phase == Phase::Ended).await;
+    operation
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_waits_for_an_upstream_that_is_left_alone_and_shows_that_it_is_back() {
+    let bench = Bench::new(policy());
+    let operation = completed(&bench).await;
+    let health = bench.engine.health("u", HealthPolicy::default());
+    for _ in 0..5 {
+        health.try_read().unwrap().told(Some(&down()));
+    }
+    health.try_read().unwrap_err();
+    bench.upstream.say("result", result(Ok(())));
+    let asked = Instant::now();
+    let mut read = Box::pin(operation.result());
+    tokio::time::timeout(Duration::from_secs(2), &mut read).await.unwrap_err();
+    assert_eq!(bench.upstream.count("result"), 0, "it is left alone");
+    assert_eq!(*read.await.unwrap(), Payload::Json(serde_json::json!("rows")));
+    assert!(asked.elapsed() <= Duration::from_secs(6), "{:?}", asked.elapsed());
+    health.try_read().unwrap().told(None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_that_cannot_be_read_show_that_the_upstream_is_ill() {
+    let bench = Bench::new(policy());
+    let operation = completed(&bench).await;
+    bench.upstream.say("result", result(Err(Trouble::ill("503 on the result"))));
+    for _ in 0..5 {
+        operation.result().await.unwrap_err();
+    }
+    let health = bench.engine.health("u", HealthPolicy::default());
+    let error = health.try_read().unwrap_err().to_string();
+    assert!(error.contains("503 on the result"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_engine_has_learnt_of_an_upstream_the_others_of_its_process_know() {
+    let healths = Healths::default();
+    let bench = || Bench::sharing(healths.clone(), Arc::default(), Arc::default(), policy(), 1);
+    let (one, other) = (bench(), bench());
+    let _ill = fall_ill(&one).await;
+    let mut operation = other.start().await;
+    let row = until(&mut operation, |row| row.last_error.is_some()).await;
+    assert!(row.last_error.as_deref().unwrap().contains("left alone since"), "{row:?}");
+    assert_eq!(other.upstream.sent.lock().unwrap().len(), 0, "it is not asked once more by each");
 }

@@ -12,7 +12,7 @@ use countermand::{
         phase::Verdict,
         ports::{Action, Entry, Ledger as _, Request},
     },
-    engine::{Engine, Parts},
+    engine::{Engine, Healths, Parts},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -66,6 +66,7 @@ async fn an_operation_that_cannot_be_performed_here_says_why_and_can_be_resolved
         owner: Owner::from("next"),
         epoch: 2,
         retention: Duration::from_secs(3600),
+        healths: Healths::default(),
     });
     engine.reconcile();
     let ledger = &bench.ledger;
@@ -77,4 +78,53 @@ async fn an_operation_that_cannot_be_performed_here_says_why_and_can_be_resolved
     let resolved = Event::Resolved { verdict: Verdict::Stopped, note: "ended by hand".into() };
     engine.tell(row.id, resolved).await.unwrap();
     when("its end", || async { ledger.get(row.id).await.unwrap().phase == Phase::Resolved }).await;
+}
+
+/// Also where somebody else had wanted it cancelled before, and only once.
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_notes_with_a_cancel_is_in_its_history_and_is_no_reason() {
+    for before in [None, Some(Cause::ClientCancelled)] {
+        let bench = Bench::new(policy());
+        bench.upstream.say("create", Say::Answer(created())).say("status", Say::Answer(running()));
+        bench.engine.reconcile();
+        let mut operation = bench.start().await;
+        let id = operation.id();
+        until(&mut operation, |row| row.phase == Phase::Running).await;
+        if let Some(cause) = before {
+            operation.cancel(cause, None);
+            until(&mut operation, |row| row.cancel_wanted()).await;
+        }
+        let action = Action::Cancel { note: Some("too dear".into()) };
+        bench.ledger.file_request(Request { operation: id, action }).await.unwrap();
+        let ledger = &bench.ledger;
+        when("the request's end", || async { ledger.requests().await.unwrap().is_empty() }).await;
+        let row = ledger.get(id).await.unwrap();
+        assert_eq!((row.cause, row.reason), (before.or(Some(Cause::Operator)), None));
+        let history = ledger.history(id).await.unwrap();
+        let noted = history.iter().filter(|entry| entry.note.as_deref() == Some("operator: too dear"));
+        assert_eq!(noted.count(), 1, "{history:?}");
+    }
+}
+
+/// Whoever cannot be told now is told later: here its definition cannot be read for a while.
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_asked_for_is_not_lost_where_the_operation_could_not_be_told_at_first() {
+    let bench = Bench::new(policy());
+    bench.upstream.say("status", Say::Answer(running()));
+    let mut row = bench.row(OnDisconnect::Cancel);
+    row.phase = Phase::Running;
+    row.upstream_id = Some("job-1".into());
+    let entry = Entry { at: row.created_at, event: "intended".into(), phase: row.phase, note: None };
+    let row = bench.ledger.insert(row, entry).await.unwrap();
+    let action = Action::Cancel { note: Some("too dear".into()) };
+    bench.ledger.file_request(Request { operation: row.id, action }).await.unwrap();
+    bench.engine.reconcile();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.ledger.get(row.id).await.unwrap().desired, row.desired, "nobody could be told");
+    bench.ledger.define(bench.definition.clone()).await.unwrap();
+    let ledger = &bench.ledger;
+    when("the request's end", || async { ledger.requests().await.unwrap().is_empty() }).await;
+    let history = ledger.history(row.id).await.unwrap();
+    let noted = history.iter().filter(|entry| entry.note.as_deref() == Some("operator: too dear"));
+    assert_eq!(noted.count(), 1, "{history:?}");
 }

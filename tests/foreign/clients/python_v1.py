@@ -9,7 +9,8 @@ import sys
 import time
 
 import anyio
-from mcp import ClientSession, StdioServerParameters
+import pydantic
+from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
@@ -24,6 +25,14 @@ def now():
     return time.monotonic() * 1000
 
 
+async def sample(context, params):
+    return types.CreateMessageResult(role="assistant", model="none", content=types.TextContent(type="text", text="Ada"))
+
+
+async def elicit(context, params):
+    return types.ElicitResult(action="accept", content={"name": "Ada"} if "name" in str(params) else {"value": "Ada"})
+
+
 @contextlib.asynccontextmanager
 async def session(where):
     if url := where.get("url"):
@@ -31,7 +40,8 @@ async def session(where):
     else:
         command, *arguments = where["command"]
         transport = stdio_client(StdioServerParameters(command=command, args=arguments))
-    async with transport as (read, write, *_), ClientSession(read, write) as made:
+    answers = {"sampling_callback": sample, "elicitation_callback": elicit} if where.get("answers") else {}
+    async with transport as (read, write, *_), ClientSession(read, write, **answers) as made:
         await made.initialize()
         yield made
 
@@ -77,6 +87,10 @@ async def serve(rest):
                         say(asked="no error")
                     except Exception as error:
                         say(asked=f"{type(error).__name__}: {error}")
+                case "offers":
+                    prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+                    read = await client.read_resource(pydantic.AnyUrl(command["resource"]))
+                    say(offered=prompts, text=read.contents[0].text)
                 case "call":
                     tasks.append(asyncio.create_task(call(client, command)))
                     say(calling=command["id"], pid=os.getpid())

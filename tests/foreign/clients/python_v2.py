@@ -20,21 +20,42 @@ def now():
     return time.monotonic() * 1000
 
 
-def mcp_client(target, mode):
+def mcp_client(target, mode, answers):
+    import mcp_types as types
     from mcp import Client, StdioServerParameters
+
+    async def sample(context, params):
+        text = types.TextContent(type="text", text="Ada")
+        return types.CreateMessageResult(role="assistant", model="none", content=text)
+
+    async def elicit(context, params):
+        return types.ElicitResult(action="accept", content=form(params))
 
     if isinstance(target, list):
         target = StdioServerParameters(command=target[0], args=target[1:])
-    return Client(target, mode=mode)
+    handlers = {"sampling_callback": sample, "elicitation_callback": elicit} if answers else {}
+    return Client(target, mode=mode, **handlers)
 
 
-def fastmcp_client(target, mode):
+def fastmcp_client(target, mode, answers):
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
 
+    async def sample(messages, params, context):
+        return "Ada"
+
+    async def elicit(message, response_type, params, context):
+        return form(params)
+
     if isinstance(target, list):
         target = StdioTransport(command=target[0], args=target[1:])
-    return Client(target, mode=mode)
+    handlers = {"sampling_handler": sample, "elicitation_handler": elicit} if answers else {}
+    return Client(target, mode=mode, **handlers)
+
+
+def form(params):
+    """What its user fills in."""
+    return {"name": "Ada"} if "name" in params.requested_schema["properties"] else {"value": "Ada"}
 
 
 async def run_call(client, command):
@@ -93,6 +114,11 @@ async def serve(client, rest):
                                 say(asked="no error")
                             except Exception as error:
                                 say(asked=f"{type(error).__name__}: {error}")
+                        case "offers":
+                            prompts = await client.list_prompts()
+                            read = await client.read_resource(command["resource"])
+                            names = [prompt.name for prompt in getattr(prompts, "prompts", prompts)]
+                            say(offered=names, text=getattr(read, "contents", read)[0].text)
                         case "call":
                             tasks.start_soon(call, client, command)
                             say(calling=command["id"], pid=os.getpid())
@@ -116,7 +142,8 @@ async def main():
     mode = command["revision"] if command["revision"] >= "2026" else "legacy"
     make = mcp_client if WHICH == "mcp" else fastmcp_client
     try:
-        await serve(make(command.get("url") or command["command"], mode), rest)
+        target = command.get("url") or command["command"]
+        await serve(make(target, mode, command.get("answers")), rest)
     except Exception as error:
         say(failed="session", error=repr(error))
 

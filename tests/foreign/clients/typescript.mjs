@@ -11,12 +11,14 @@ const now = () => Number(process.hrtime.bigint()) / 1e6
 
 async function sdk(which) {
   if (which.startsWith('v1')) {
-    const root = '@modelcontextprotocol/sdk/client'
-    const [{ Client }, { StdioClientTransport }, { StreamableHTTPClientTransport }] = await Promise.all(
-      [`${root}/index.js`, `${root}/stdio.js`, `${root}/streamableHttp.js`].map(path => import(path))
+    const root = '@modelcontextprotocol/sdk'
+    const [{ Client }, { StdioClientTransport }, { StreamableHTTPClientTransport }, types] = await Promise.all(
+      ['client/index.js', 'client/stdio.js', 'client/streamableHttp.js', 'types.js'].map(path => import(`${root}/${path}`))
     )
+    const schemas = { 'sampling/createMessage': types.CreateMessageRequestSchema, 'elicitation/create': types.ElicitRequestSchema }
     const callTool = (client, params, options) => client.callTool(params, undefined, options)
-    return { Client, StdioClientTransport, StreamableHTTPClientTransport, callTool, options: () => ({}) }
+    const on = (client, method, handler) => client.setRequestHandler(schemas[method], handler)
+    return { Client, StdioClientTransport, StreamableHTTPClientTransport, callTool, on, options: () => ({}) }
   }
   const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
   const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio')
@@ -25,7 +27,8 @@ async function sdk(which) {
     revision < '2026'
       ? { versionNegotiation: { mode: 'legacy' }, supportedProtocolVersions: [revision] }
       : { versionNegotiation: { mode: { pin: revision } } }
-  return { Client, StdioClientTransport, StreamableHTTPClientTransport, callTool, options }
+  const on = (client, method, handler) => client.setRequestHandler(method, handler)
+  return { Client, StdioClientTransport, StreamableHTTPClientTransport, callTool, on, options }
 }
 
 const lib = await sdk(process.argv[2])
@@ -33,8 +36,15 @@ const calls = new Map()
 let client, transport
 
 const commands = {
-  async connect({ command, url, revision, session }) {
-    client = new lib.Client({ name: 'foreign', version: '1' }, lib.options(revision))
+  // `answers`: its user answers what servers ask.
+  async connect({ command, url, revision, session, answers }) {
+    const capabilities = answers ? { sampling: {}, elicitation: {} } : {}
+    client = new lib.Client({ name: 'foreign', version: '1' }, { capabilities, ...lib.options(revision) })
+    if (answers) {
+      const said = { model: 'none', role: 'assistant', content: { type: 'text', text: 'Ada' } }
+      lib.on(client, 'sampling/createMessage', async () => said)
+      lib.on(client, 'elicitation/create', async () => ({ action: 'accept', content: { name: 'Ada', value: 'Ada' } }))
+    }
     client.onerror = error => say({ noted: String(error) })
     transport = url
       ? new lib.StreamableHTTPClientTransport(new URL(url), session ? { sessionId: session } : {})
@@ -52,6 +62,11 @@ const commands = {
       ({ prompts }) => say({ asked: `${prompts.length} prompts` }),
       error => say({ asked: String(error) })
     )
+  },
+  async offers({ resource }) {
+    const prompts = (await client.listPrompts()).prompts.map(prompt => prompt.name)
+    const { contents } = await client.readResource({ uri: resource })
+    say({ offered: prompts, text: contents[0].text })
   },
   async call({ id, tool, arguments: args, timeout_ms, token }) {
     const stop = new AbortController()

@@ -1,7 +1,7 @@
 //! What a config file means, once it has been checked.
 
+use super::mcp::McpServer;
 use super::report::{ConfigErrors, Problem, Source, Span, Warning};
-use super::server::McpServer;
 use countermand::{
     core::OnDisconnect,
     definition::{HttpUpstream, SecretSource, ToolDefinition, Value},

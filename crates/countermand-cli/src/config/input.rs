@@ -72,12 +72,11 @@ fn properties<'s>(root: &'s Json, schema: &'s Json, depth: usize) -> Vec<(&'s St
 
 /// The schema of a tool without an `input`: the arguments that its requests name, each optional and of any type.
 pub fn undeclared(definition: &ToolDefinition) -> Json {
-    let named = definition.requests().into_iter().flat_map(|(_, request)| {
-        let args = request.names().into_iter().filter_map(|name| match name {
-            Name::Arg(path) => path.first().cloned(),
-            _ => None,
-        });
-        args.collect::<Vec<_>>()
+    let requests = definition.requests().into_iter().flat_map(|(_, request)| request.names());
+    let programs = definition.programs().into_iter().flat_map(|(_, program)| program.names());
+    let named = requests.chain(programs).filter_map(|name| match name {
+        Name::Arg(path) => path.first().cloned(),
+        _ => None,
     });
     let properties: serde_json::Map<String, Json> = named.map(|name| (name, json!({}))).collect();
     if properties.is_empty() {

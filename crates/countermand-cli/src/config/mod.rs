@@ -5,6 +5,7 @@
 //! In layer order; a module imports only modules declared above it.
 
 pub mod checked;
+pub mod command;
 pub mod extract;
 pub mod fields;
 pub mod http;
@@ -13,13 +14,14 @@ pub mod job;
 pub mod kind;
 pub mod lost;
 pub mod mask;
+pub mod mcp;
 pub mod node;
 pub mod presets;
+pub mod program;
 pub mod report;
 pub mod request;
 pub mod scope;
 pub mod secret;
-pub mod server;
 pub mod settings;
 pub mod shapes;
 pub mod siblings;
@@ -30,8 +32,8 @@ pub mod upstream;
 
 pub use checked::{Accepted, Admin, Config, Listener, OnReissue, SESSION_GRACE, Server, Tool};
 pub use countermand_mcp::Limits;
+pub use mcp::{Isolation, McpServer, McpTarget, Then, Unconfirmed};
 pub use report::{ConfigErrors, Warning};
-pub use server::{Isolation, McpServer, McpTarget, Then, Unconfirmed};
 
 use fields::Reader;
 use node::Node;
@@ -118,19 +120,25 @@ fn read(reader: &Reader<'_>, root: &Node) -> Option<Config> {
     let ledger = settings::ledger(reader, fields.get("ledger"));
     let retention = fields.get("retention").and_then(|node| reader.duration(node));
     let limits = settings::limits(reader, fields.get("limits"));
-    let upstreams: BTreeMap<_, _> = reader
-        .optional_entries(fields.get("upstreams"))
-        .iter()
+    let named = reader.optional_entries(fields.get("upstreams"));
+    let (servers, upstreams): (Vec<_>, Vec<_>) = named.iter().partition(|entry| mcp::is_server(&entry.value));
+    let servers: BTreeMap<_, _> = servers
+        .into_iter()
+        .map(|entry| (entry.name.clone(), mcp::server(reader, &entry.name, &entry.value)))
+        .collect();
+    let upstreams: BTreeMap<_, _> = upstreams
+        .into_iter()
         .map(|entry| (entry.name.clone(), upstream::upstream(reader, &entry.name, &entry.value)))
         .collect();
     let defaults = fields.get("defaults").filter(|node| reader.open(node, &shapes::DEFAULTS).is_some());
     let on_orphan = fields.get("on_orphan").and_then(|node| telling::on_orphan(reader, node));
     let presets = presets::Presets::read(reader, fields.get("presets"));
-    let shared = tool::Shared { upstreams, presets, defaults, on_orphan };
+    let names = servers.keys().cloned().collect();
+    let shared = tool::Shared { upstreams, servers: names, presets, defaults, on_orphan };
     let entries = reader.optional_entries(fields.get("tools"));
     let tools: Vec<_> = entries.iter().filter_map(|entry| tool::read_tool(reader, entry, &shared)).collect();
     shared.presets.warn_of_unused(reader);
-    if entries.is_empty() {
+    if entries.is_empty() && servers.is_empty() {
         reader.warn(root.at, "there are no tools", "add one under `tools:`");
     }
     let on_orphan = shared.on_orphan;
@@ -143,7 +151,7 @@ fn read(reader: &Reader<'_>, root: &Node) -> Option<Config> {
         limits,
         on_orphan,
         upstreams,
-        servers: Vec::new(),
+        servers: servers.into_values().flatten().collect(),
         transparent: false,
         tools,
         warnings: Vec::new(),

@@ -88,7 +88,7 @@ fn place<'n>(node: &'n Node, line: &'n Node, place: &Place) -> (&'n Node, Option
         Place::Body(steps) => {
             within("body", &steps.iter().map(|s| format!("/{}", escape(s))).collect::<String>())
         }
-        Place::Text => line,
+        Place::Text | Place::Argument(_) | Place::Variable(_) | Place::Stdin => line,
     };
     (found, matches!(found.data, Data::Text(_)).then_some(0))
 }
@@ -118,7 +118,8 @@ fn values<'a>(
     entries.iter().filter_map(|e| Some((e.name.clone(), value(reader, &e.value, scope)?))).collect()
 }
 
-fn value(reader: &Reader<'_>, node: &Node, scope: &Scope<'_>) -> Option<ValueTemplate> {
+/// Reads any value; its strings may hold placeholders.
+pub fn value(reader: &Reader<'_>, node: &Node, scope: &Scope<'_>) -> Option<ValueTemplate> {
     Some(match &node.data {
         Data::Null => ValueTemplate::Plain(Json::Null),
         Data::Bool(truth) => ValueTemplate::Plain(Json::Bool(*truth)),

@@ -123,6 +123,7 @@ pub fn limits(reader: &Reader<'_>, node: Option<&Node>) -> Limits {
     let count = |name: &str| fields.get(name).and_then(|node| reader.count(node));
     limits.per_principal = count("per_principal").unwrap_or(limits.per_principal);
     limits.total = count("total").unwrap_or(limits.total);
+    limits.sessions = count("sessions").unwrap_or(limits.sessions);
     let message = fields.get("message").and_then(|node| reader.size(node));
     limits.message = message.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.message);
     limits

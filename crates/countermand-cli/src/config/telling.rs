@@ -8,10 +8,16 @@ use super::{
 use countermand::{definition::Value, notify::OnOrphan};
 use url::Url;
 
-const EITHER: &str = "write `on_orphan: { command: [PROGRAM, ARGUMENT] }` or `on_orphan: { webhook: URL }`";
+const EITHER: &str = "write `on_orphan: { command: [PROGRAM, ARGUMENT] }`, `on_orphan: { webhook: URL }` or `on_orphan: nobody`";
 
-/// Reads `on_orphan`.
+/// Reads `on_orphan`; none where it says that nobody is told.
 pub fn on_orphan(reader: &Reader<'_>, node: &Node) -> Option<OnOrphan> {
+    if !matches!(node.data, Data::Map(_)) {
+        if node.scalar().as_deref() != Some("nobody") {
+            reader.error(node.head(), "who is to be told?", EITHER);
+        }
+        return None;
+    }
     let fields = reader.open(node, &shapes::ON_ORPHAN)?;
     let (command, webhook) = (fields.get("command"), fields.get("webhook"));
     if let (Some(headers), None) = (fields.get("headers"), webhook) {

@@ -2,6 +2,7 @@
 
 use super::{
     checked::Tool,
+    command::read_command,
     fields::{Fields, Reader, suggest},
     http::read_http,
     input::{self, Arguments},
@@ -9,6 +10,7 @@ use super::{
     kind::Made,
     node::{Data, Entry, Node},
     presets::Presets,
+    program::read_undo,
     request::read_request,
     shapes,
     siblings::{Siblings, on_disconnect, on_reissue},
@@ -17,12 +19,13 @@ use super::{
 use countermand::{
     core::WhenCompleted,
     definition::{
-        CancelDefinition, Effect, HttpUpstream, ToolDefinition, UndoDefinition, UpstreamDefinition, Work,
+        CancelDefinition, Effect, HttpUpstream, LocalUpstream, ToolDefinition, UndoDefinition,
+        UpstreamDefinition, Work,
     },
     notify::OnOrphan,
     template::RequestTemplate,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tool that countermand adds itself.
 pub const BUILT_IN: &str = "cancellation_status";
@@ -31,14 +34,16 @@ pub const BUILT_IN: &str = "cancellation_status";
 const LONGEST_NAME: usize = 128;
 
 /// The kinds of this version.
-const KINDS: [&str; 2] = ["job", "http"];
+const KINDS: [&str; 3] = ["job", "http", "command"];
 /// Kinds that are known, and not there yet: opening the tool has reported them.
-const LATER: [&str; 3] = ["sql", "command", "steps"];
+const LATER: [&str; 2] = ["sql", "steps"];
 
 /// What the tools of a file share.
 pub struct Shared<'a> {
     /// The upstreams; `None` for one that has errors of its own.
     pub upstreams: BTreeMap<String, Option<HttpUpstream>>,
+    /// The names of existing MCP servers, which no tool names.
+    pub servers: BTreeSet<String>,
     /// The presets.
     pub presets: Presets<'a>,
     /// `defaults`.
@@ -56,14 +61,24 @@ pub fn read_tool(reader: &Reader<'_>, entry: &Entry, shared: &Shared<'_>) -> Opt
     let annotations = fields.get("annotations").and_then(|node| read_annotations(reader, node));
     let args = input::read_input(reader, fields.get("input"));
     let output = fields.get("output").and_then(|node| input::read_schema(reader, node, "output"));
-    let upstream = read_upstream(reader, &fields, shared);
+    let upstream = match fields.get("command") {
+        Some(_) => no_upstream(reader, &fields),
+        None => read_upstream(reader, &fields, shared).map(UpstreamDefinition::Http),
+    };
     let (kind, node) = one_kind(reader, &fields)?;
-    let node = shared.presets.fill_in(reader, kind, node)?;
+    let node = match kind {
+        "command" => node.clone(),
+        kind => shared.presets.fill_in(reader, kind, node)?,
+    };
     let made = match kind {
         "job" => read_job(reader, &node, &args),
+        "command" => read_command(reader, &node, &args, output.is_some()),
         _ => read_http(reader, &node, &args),
     };
     let siblings = Siblings { tool: fields, defaults: shared.defaults };
+    if kind == "command" {
+        check_siblings_of_command(reader, &siblings);
+    }
     let on_disconnect = siblings.get("on_disconnect").and_then(|(node, _)| on_disconnect(reader, node));
     let on_reissue = siblings.get("on_reissue").and_then(|(node, _)| on_reissue(reader, node));
     let on_orphan = match siblings.get("on_orphan") {
@@ -147,6 +162,13 @@ fn read_upstream(reader: &Reader<'_>, fields: &Fields<'_>, shared: &Shared<'_>) 
     let name = reader.name(node)?;
     match shared.upstreams.get(&name) {
         Some(upstream) => upstream.clone(),
+        None if shared.servers.contains(&name) => {
+            let message = format!(
+                "`{name}` is an MCP server: its tools appear as they are, and it is no upstream of others"
+            );
+            reader.error(node.at, message, "leave this tool out, or name an HTTP upstream");
+            None
+        }
         None => {
             let help = match suggest(&name, known) {
                 none if none == "there are none" => "add it under `upstreams:`".to_owned(),
@@ -158,6 +180,29 @@ fn read_upstream(reader: &Reader<'_>, fields: &Fields<'_>, shared: &Shared<'_>) 
     }
 }
 
+/// A command is done here.
+fn no_upstream(reader: &Reader<'_>, fields: &Fields<'_>) -> Option<UpstreamDefinition> {
+    if let Some(node) = fields.get("upstream") {
+        reader.error(node.head(), "a command has no upstream: it runs here", "leave `upstream` out");
+        return None;
+    }
+    Some(UpstreamDefinition::Local(LocalUpstream::default()))
+}
+
+/// What means something else for what runs here, or nothing.
+fn check_siblings_of_command(reader: &Reader<'_>, siblings: &Siblings<'_>) {
+    if let Some((node, false)) = siblings.get("mark") {
+        let help = "leave it out: a mark is for what cannot be stopped";
+        reader.error(node.head(), "`mark` has no meaning for a command: it is stopped", help);
+    }
+    if let Some((node, _)) = siblings.get("on_disconnect")
+        && matches!(&node.data, Data::Text(word) if word == "detach")
+    {
+        let help = "it goes on without its client, and ends with the gateway: nothing else keeps its output";
+        reader.warn(node.at, "a detached command does not outlive the gateway", help);
+    }
+}
+
 fn one_kind<'a>(reader: &Reader<'_>, fields: &Fields<'a>) -> Option<(&'static str, &'a Node)> {
     let kinds: Vec<_> = KINDS.iter().filter_map(|kind| Some((*kind, fields.get(kind)?))).collect();
     let later = LATER.iter().any(|kind| fields.get(kind).is_some());
@@ -166,14 +211,15 @@ fn one_kind<'a>(reader: &Reader<'_>, fields: &Fields<'a>) -> Option<(&'static st
         [] if later => None,
         [] => {
             if !KINDS.iter().any(|kind| fields.node.has_like(kind)) {
-                let help = "add `job: …` or `http: …`";
+                let help = "add `job: …`, `http: …` or `command: …`";
                 reader.error(fields.head(), "what does this tool do? It has no kind", help);
             }
             None
         }
         [_] => None,
         [_, second, ..] => {
-            reader.error(second.1.head(), "a tool has exactly one kind", "leave one of `job` and `http` out");
+            let help = format!("leave one of `{}` and `{}` out", kinds[0].0, second.0);
+            reader.error(second.1.head(), "a tool has exactly one kind", help);
             None
         }
     }
@@ -188,7 +234,7 @@ fn has_operation(work: &Work) -> bool {
 fn finish(
     reader: &Reader<'_>,
     tool: &str,
-    upstream: Option<HttpUpstream>,
+    upstream: Option<UpstreamDefinition>,
     made: Made,
     siblings: &Siblings<'_>,
     kind: &Node,
@@ -197,7 +243,7 @@ fn finish(
     let Made { work, mut policy, accepted, .. } = made;
     let saved = job::saved(kind.get("create"), kind.get("status"));
     let id = match &work {
-        Work::Job(_) => Ok(()),
+        Work::Job(_) | Work::Command(_) => Ok(()),
         Work::Http(http) => {
             http.id.as_ref().map(|_| ()).ok_or("say where it is in the answer: `http: { id: $.id, … }`")
         }
@@ -206,7 +252,7 @@ fn finish(
         refuse_siblings(reader, siblings);
         let definition = ToolDefinition {
             tool: tool.to_owned(),
-            upstream: UpstreamDefinition::Http(upstream?),
+            upstream: upstream?,
             work,
             compensate: Vec::new(),
             mark: None,
@@ -215,7 +261,8 @@ fn finish(
         return Some((definition, accepted));
     }
     let scope = |of| job::scope_after(args, &saved, of, id);
-    let compensate = read_compensate(reader, siblings, &scope("compensate"));
+    let sends = !matches!(work, Work::Command(_));
+    let compensate = read_compensate(reader, siblings, &scope("compensate"), sends);
     let mark = siblings
         .get("mark")
         .map(|(node, from_defaults)| (node, from_defaults, read_one(reader, node, &scope("mark"))));
@@ -248,7 +295,7 @@ fn finish(
     }
     let mark = if stoppable { None } else { mark.and_then(|(.., request)| request) };
     policy.mark = mark.is_some();
-    let upstream = UpstreamDefinition::Http(upstream?);
+    let upstream = upstream?;
     let definition = ToolDefinition { tool: tool.to_owned(), upstream, work, compensate, mark, policy };
     Some((definition, accepted))
 }
@@ -280,24 +327,41 @@ fn read_compensate(
     reader: &Reader<'_>,
     siblings: &Siblings<'_>,
     scope: &super::scope::Scope<'_>,
+    sends: bool,
 ) -> Vec<UndoDefinition> {
     let Some((node, _)) = siblings.get("compensate") else { return Vec::new() };
     match &node.data {
-        Data::List(items) => items
-            .iter()
-            .filter_map(|item| read_one(reader, item, scope))
-            .map(UndoDefinition::Request)
-            .collect(),
+        Data::List(items) => items.iter().filter_map(|item| read_step(reader, item, scope, sends)).collect(),
         _ => {
             let help = "write `compensate: [ { request: DELETE /rows } ]`: undo runs in this order";
             reader.error(
                 node.head(),
-                format!("a list of requests is needed here, not {}", node.what()),
+                format!("a list of requests or programs is needed here, not {}", node.what()),
                 help,
             );
             Vec::new()
         }
     }
+}
+
+/// One step of an undo: a program, or a request where there is an upstream to send it to.
+fn read_step(
+    reader: &Reader<'_>,
+    node: &Node,
+    scope: &super::scope::Scope<'_>,
+    sends: bool,
+) -> Option<UndoDefinition> {
+    if node.get("run").is_some()
+        || (!sends && matches!(node.data, Data::Map(_)) && node.get("request").is_none())
+    {
+        return read_undo(reader, node, scope).map(|program| UndoDefinition::Program(Box::new(program)));
+    }
+    if !sends {
+        let help = "write `compensate: [ { run: [PROGRAM, ARGUMENT] } ]`";
+        reader.error(node.head(), "a command has no upstream to send a request to", help);
+        return None;
+    }
+    read_one(reader, node, scope).map(UndoDefinition::Request)
 }
 
 fn read_one(reader: &Reader<'_>, node: &Node, scope: &super::scope::Scope<'_>) -> Option<RequestTemplate> {

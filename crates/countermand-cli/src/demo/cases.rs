@@ -161,7 +161,7 @@ async fn killed(theatre: &mut Theatre) -> Result<String> {
     Ok(format!("{job} was found in the ledger, and cancelled {after} after the restart"))
 }
 
-fn ms(since: Instant) -> String {
+pub(super) fn ms(since: Instant) -> String {
     let elapsed = since.elapsed();
     if elapsed.as_millis() < 1_000 {
         format!("{} ms", elapsed.as_millis())

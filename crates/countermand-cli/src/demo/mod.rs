@@ -1,6 +1,7 @@
 //! `countermand demo`: the main job in one go, told from the upstream's own record.
 
 mod cases;
+mod programs;
 mod theatre;
 
 use anyhow::Result;
@@ -17,7 +18,7 @@ pub(crate) struct Demo {
     /// Stay up afterwards, and say how to connect a client
     #[arg(long)]
     keep: bool,
-    /// Every kind of upstream that this version knows
+    /// Every kind of tool that this version knows: programs, too
     #[arg(long)]
     all: bool,
 }
@@ -82,7 +83,10 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode> {
     ))?;
     let mut theatre = Theatre::open().await?;
     let mut held = 0;
-    let cases = cases::all();
+    let mut cases = cases::all();
+    if demo.all {
+        cases.extend(programs::all());
+    }
     for case in &cases {
         let told = (case.play)(&mut theatre).await;
         let (mark, what) = match told {

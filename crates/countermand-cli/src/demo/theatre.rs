@@ -1,5 +1,6 @@
 //! The processes of the demo: the slow job API, the gateway, and clients of it.
 
+use super::programs::TOOL;
 use anyhow::{Context as _, Result, bail};
 use countermand_testkit::{
     client::{HttpClient, StdioClient},
@@ -84,7 +85,8 @@ impl Theatre {
 
         let dir = tempfile::tempdir().context("failed to make a directory for the demo's ledger")?;
         let ledger = dir.path().join("countermand.db");
-        let config = CONFIG.replace("BASE", &base).replace("LEDGER", &ledger.display().to_string());
+        let config =
+            format!("{CONFIG}{TOOL}").replace("BASE", &base).replace("LEDGER", &ledger.display().to_string());
         std::fs::write(dir.path().join("demo.yaml"), config).context("failed to write the demo's config")?;
         let (client, url) = gateway(&dir.path().join("demo.yaml")).await?;
         Ok(Self { upstream, client, url, _upstream_input: input, upstream_process, dir, next_id: 0 })

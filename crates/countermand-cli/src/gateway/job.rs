@@ -1,11 +1,11 @@
 //! One call of a tool that has an operation: starts it, watches it, answers.
 
-use super::{Gateway, ServedTool};
+use super::{Gateway, ServedTool, written::Written};
 use crate::{answer, config::OnReissue};
 use countermand::{
     core::{
         CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row,
-        ports::{Clock as _, Upstream},
+        ports::{Clock as _, Lines, Upstream},
     },
     engine::{Operation, View},
     template::inputs_of,
@@ -20,6 +20,7 @@ enum Woke {
     Ended(Cause, Option<String>),
     Moved(Move),
     Changed(Option<View>),
+    Wrote(Lines),
     TimedOut,
 }
 
@@ -54,7 +55,10 @@ pub(super) async fn serve(
     };
     // An operation that cannot be stopped may be joined although its cancel is wanted.
     let known = if operation.joined() { operation.view().row.cause } else { None };
-    let served = Served { tool, call, operation, known, progress: 0.0, told_id: false, told_error: None };
+    let asked = call.progress.is_some() || call.log.is_some();
+    let written = Written::of(asked.then(|| operation.output()));
+    let served =
+        Served { tool, call, operation, known, progress: 0.0, told_id: false, told_error: None, written };
     served.watch(timeout).await
 }
 
@@ -116,6 +120,7 @@ struct Served<'a> {
     progress: f64,
     told_id: bool,
     told_error: Option<String>,
+    written: Written,
 }
 
 impl Served<'_> {
@@ -135,6 +140,7 @@ impl Served<'_> {
                 (cause, reason) = self.call.handle.cancelled() => Woke::Ended(cause, reason),
                 moved = self.call.presence.moved() => Woke::Moved(moved),
                 changed = self.operation.changed() => Woke::Changed(changed),
+                lines = self.written.next() => Woke::Wrote(lines),
                 () = tokio::time::sleep_until(timeout) => Woke::TimedOut,
             };
             match woke {
@@ -146,6 +152,7 @@ impl Served<'_> {
                     self.call.handle.cancel(Cause::Deadline, None);
                 }
                 Woke::Changed(Some(newer)) => view = newer,
+                Woke::Wrote(lines) => self.show(lines),
                 Woke::Changed(None) => return self.lost(&view),
             }
         }
@@ -185,7 +192,10 @@ impl Served<'_> {
     }
 
     /// It has come to its end. A result may have to be read first; a cancel still wins.
-    async fn finish(self, view: View, timeout: Instant) -> Answer {
+    async fn finish(mut self, view: View, timeout: Instant) -> Answer {
+        if let Some(lines) = self.written.rest() {
+            self.show(lines);
+        }
         let delivers = view.has_completed() && matches!(view.row.phase, Phase::Ended | Phase::Completed);
         if !delivers {
             let text = answer::without_result(&view);
@@ -242,6 +252,21 @@ impl Served<'_> {
             }
         });
         answer
+    }
+
+    /// Shows what it has written to a client that asked for it. Lines are counted: one that is missing was one too many.
+    fn show(&mut self, lines: Lines) {
+        let shown = self.written.shown(lines);
+        for (number, line) in shown {
+            if let Some(progress) = &self.call.progress {
+                self.progress = number;
+                progress.send(number, None, Some(&line));
+            }
+            if let Some(log) = &self.call.log {
+                let id = self.operation.id().to_string();
+                log.send(Level::Info, "countermand", &json!({ "message": line, "operation": { "id": id } }));
+            }
+        }
     }
 
     /// Tells a client that asked for it how far it is: the upstream's id first.

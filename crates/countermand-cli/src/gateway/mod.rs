@@ -1,5 +1,6 @@
 //! The gateway's tools, as the wire serves them.
 
+mod written;
 mod job;
 mod read;
 mod status;

@@ -1,6 +1,6 @@
 //! An action on one row: through the gateway that drives it, or, where none runs, by driving it ourselves.
 
-use super::find::Found;
+use super::{ALL, Where, find::Found};
 use crate::engines;
 use anyhow::Result;
 use countermand::{
@@ -10,7 +10,7 @@ use countermand::{
         event::Event,
         ports::{Action, Ledger, Request},
     },
-    engine::Engine,
+    engine::{Engine, Teller},
     ledger::{OpenError, OpenMode, SqliteLedger},
 };
 use std::{sync::Arc, time::Duration};
@@ -51,13 +51,14 @@ pub(super) struct Acted {
 ///
 /// Without a gateway this process holds the ledger's lock until the row has come as far as is waited for, or its next try is
 /// too far away to be waited for. Nobody can tell it to let go before: whoever finds the lock taken is told by whom.
-pub(super) async fn act(found: &Found, action: Action, until: Until) -> Result<Acted> {
+pub(super) async fn act(place: &Where, found: &Found, action: Action, until: Until) -> Result<Acted> {
     let already = found.ledger.history(found.row.id).await?.len();
     let deed = Deed {
         id: found.row.id,
         action,
         already,
         until,
+        teller: place.teller()?,
         clock: SystemClock::new(),
         deadline: Instant::now() + FOLLOWED_FOR,
     };
@@ -85,6 +86,7 @@ struct Deed {
     /// How many lines the row's history had before.
     already: usize,
     until: Until,
+    teller: Option<Teller>,
     clock: SystemClock,
     deadline: Instant,
 }
@@ -95,14 +97,39 @@ impl Deed {
         let ledger = Arc::new(ledger);
         let engine = engines::of(ledger.clone());
         if let Action::Cancel { note } = &self.action {
-            // As a gateway does: `reason` is the client's text only.
+            // As a gateway does.
             tracing::info!(operation = %self.id, note, "an operator cancels");
         }
         engine.tell(self.id, self.action.event()).await?;
         let acted = self.watch_over(&engine, &ledger).await;
         self.strike_off(&*ledger).await;
+        self.tell_somebody(&engine).await;
         engine.shutdown(Duration::ZERO).await;
         acted
+    }
+
+    /// There is no gateway that would tell of it.
+    async fn tell_somebody(&self, engine: &Engine) {
+        let some_time = Timestamp::from_micros(i64::MAX);
+        let waits = engine.ledger().notices(some_time, ALL).await.unwrap_or_default();
+        if !waits.iter().any(|notice| notice.operation == self.id) {
+            return;
+        }
+        let Some(teller) = &self.teller else {
+            tracing::warn!(
+                operation = %self.id,
+                "nobody was told of it: whom `on_orphan` names is in the config, and this command was given none (`-c FILE`); the next gateway tells"
+            );
+            return;
+        };
+        let told = tokio::time::timeout(FOLLOWED_FOR, engine.tell_of(self.id, teller.clone())).await;
+        match told {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) | Err(_) => {
+                tracing::warn!(operation = %self.id, "not all of it could be told; the next gateway tries again");
+            }
+            Ok(Err(error)) => tracing::error!(operation = %self.id, "failed to tell somebody: {error}"),
+        }
     }
 
     /// Until it has come far enough, or its driver has given it back: there is no reconciler that would take it.

@@ -7,7 +7,7 @@ use super::{
 };
 use anyhow::{Result, bail};
 use clap::Args;
-use countermand::core::ports::Action;
+use countermand::core::{Row, ports::Action, words::never_arrived};
 
 /// Which one.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub(crate) struct Cancel {
     id: String,
     #[command(flatten)]
     place: Where,
-    /// Why, for the log
+    /// Why, for the operation's history
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Do not wait for the outcome
@@ -31,10 +31,19 @@ pub(super) async fn run(cancel: Cancel) -> Result<()> {
     let found = find::one(&cancel.place, &cancel.id).await?;
     let id = found.row.id;
     if found.row.phase.is_settled() {
-        return answer(cancel.json, &found.row, "It is settled already; there is nothing to cancel.");
+        let known = "It is settled already; there is nothing to cancel.";
+        let row = &found.row;
+        if !never_arrived(row) {
+            return answer(cancel.json, row, known);
+        }
+        let Row { key, upstream, .. } = row;
+        let arrived = format!(
+            "{known} If it has arrived since, it is at {upstream} under the key {key}: end it there."
+        );
+        return answer(cancel.json, row, &arrived);
     }
     let until = if cancel.no_wait { Until::Filed } else { Until::Settled };
-    let acted = act(&found, Action::Cancel { note: cancel.note }, until).await?;
+    let acted = act(&cancel.place, &found, Action::Cancel { note: cancel.note }, until).await?;
     answer(cancel.json, &acted.row, "")?;
     if acted.row.phase.is_settled() || cancel.no_wait {
         return Ok(());

@@ -15,19 +15,20 @@ mod cancel;
 mod retry;
 mod resolve;
 
-use crate::config;
+use crate::{config, teller};
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use countermand::{
     core::{Now, Phase, Row, event::Event, step},
+    engine::Teller,
     ledger::{LedgerUrl, OpenError, OpenMode, SqliteLedger, siblings},
 };
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::{
     answer::{rfc3339, sentence},
     print,
+    shown::as_json,
 };
 
 /// As many rows as there can be.
@@ -87,6 +88,12 @@ impl Where {
         Ok(LedgerUrl::parse(&url, Path::new("."))?.path().to_owned())
     }
 
+    /// Who tells of what could not be stopped; only a config knows whom.
+    fn teller(&self) -> Result<Option<Teller>> {
+        let config = self.config.as_deref().map(config::load_from_env).transpose()?;
+        Ok(config.as_ref().map(teller::of))
+    }
+
     /// Every ledger of the family, to read: two gateways on one config write two of them.
     fn open_all(&self) -> Result<Vec<(PathBuf, SqliteLedger)>> {
         let path = self.path()?;
@@ -112,37 +119,6 @@ fn advised(error: OpenError) -> anyhow::Error {
         }
         error => error.into(),
     }
-}
-
-/// An operation as `--json` shows it: every key always present, null when empty.
-pub(crate) fn as_json(row: &Row) -> Value {
-    json!({
-        "id": row.id,
-        "call": row.call,
-        "session": row.session,
-        "request_id": row.request_id,
-        "principal": row.principal,
-        "tool": row.tool,
-        "upstream": row.upstream,
-        "kind": row.kind,
-        "phase": row.phase,
-        "was": row.was,
-        "desired": row.desired,
-        "cause": row.cause,
-        "reason": row.reason,
-        "outcome": row.outcome,
-        "upstream_id": row.upstream_id,
-        "key": row.key,
-        "attempts": row.attempts,
-        "next_at": row.next_at.map(rfc3339),
-        "last_error": row.last_error,
-        "on_disconnect": row.on_disconnect,
-        "disconnect_at": row.disconnect_at.map(rfc3339),
-        "hard_deadline": rfc3339(row.hard_deadline),
-        "created_at": rfc3339(row.created_at),
-        "updated_at": rfc3339(row.updated_at),
-        "settled": row.phase.is_settled(),
-    })
 }
 
 /// Tells what an operation has come to: in a sentence, or as one JSON object.

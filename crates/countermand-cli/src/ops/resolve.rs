@@ -45,7 +45,7 @@ pub(super) async fn run(resolve: Resolve) -> Result<()> {
     let found = find::one(&resolve.place, &resolve.id).await?;
     let action = Action::Resolve { verdict: resolve.verdict, note: resolve.note };
     check(&found.row, &action)?;
-    let acted = act(&found, action, Until::Shown).await?;
+    let acted = act(&resolve.place, &found, action, Until::Shown).await?;
     answer(resolve.json, &acted.row, "")?;
     let (id, phase) = (found.row.id, acted.row.phase);
     if acted.shown {

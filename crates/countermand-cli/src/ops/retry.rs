@@ -28,7 +28,7 @@ pub(super) async fn run(retry: Retry) -> Result<()> {
     let found = find::one(&retry.place, &retry.id).await?;
     check(&found.row)?;
     let until = if retry.no_wait { Until::Filed } else { Until::Settled };
-    let acted = act(&found, Action::Retry, until).await?;
+    let acted = act(&retry.place, &found, Action::Retry, until).await?;
     answer(retry.json, &acted.row, "")?;
     let (id, phase) = (found.row.id, acted.row.phase);
     if phase.is_settled() || retry.no_wait {

@@ -49,7 +49,15 @@ fn about(row: &Row, undo: &[Undo]) -> String {
     let mut lines = vec![
         ("operation", row.id.to_string()),
         ("", sentence(row)),
-        ("tool", format!("{}, upstream {}, kind {}", row.tool, row.upstream, row.kind)),
+        (
+            "tool",
+            format!(
+                "{}, upstream {}, kind {}",
+                row.tool,
+                or_dash(Some(row.upstream.to_string()).filter(|name| !name.is_empty())),
+                row.kind
+            ),
+        ),
         ("upstream id", or_dash(row.upstream_id.as_ref().map(ToString::to_string))),
         ("key", row.key.to_string()),
         ("phase", row.was.map_or_else(|| row.phase.to_string(), |was| format!("{} (was {was})", row.phase))),

@@ -164,7 +164,8 @@ fn print_line(line: impl Display) -> Result<bool> {
 async fn one(watch: &Watch, id: &str, pause: &mut Pause) -> Result<()> {
     let found = find::one(&watch.place, id).await?;
     let mut row = found.row;
-    if !watch.json && !print_line(format_args!("{}: {} at {}", row.id, row.tool, row.upstream))? {
+    let at = if row.upstream.is_empty() { String::new() } else { format!(" at {}", row.upstream) };
+    if !watch.json && !print_line(format_args!("{}: {}{at}", row.id, row.tool))? {
         return Ok(());
     }
     let mut told = 0;

@@ -3,11 +3,14 @@
 //!
 //! Serialized, it is the stable answer of `check --json`: fields are added, never renamed.
 
+mod command;
 mod moments;
 mod promises;
 mod render;
+mod servers;
 mod show;
 
+pub use servers::ServerPlan;
 pub(crate) use show::undo as undo_line;
 
 use crate::config::{Config, OnReissue, Tool};
@@ -23,6 +26,8 @@ pub struct Plan {
     pub server: String,
     /// The tools, in the order of the file.
     pub tools: Vec<ToolPlan>,
+    /// The existing MCP servers, in the order of their names.
+    pub servers: Vec<ServerPlan>,
 }
 
 /// The plan of a tool.
@@ -30,10 +35,10 @@ pub struct Plan {
 pub struct ToolPlan {
     /// The tool's name.
     pub tool: String,
-    /// `job`, `http_once` (a request with an effect) or `http_none` (one without).
+    /// `job`, `http_once` (a request with an effect), `http_none` (one without) or `command`.
     pub kind: &'static str,
-    /// The upstream's name.
-    pub upstream: String,
+    /// The upstream's name; `null` where it needs none.
+    pub upstream: Option<String>,
     /// Where its requests go; `null` where it sends none.
     pub base_url: Option<String>,
     /// What a cancel does, in one line.
@@ -52,6 +57,8 @@ pub struct ToolPlan {
     pub undo: Option<Undo>,
     /// Each request as configured.
     pub requests: Vec<Request>,
+    /// Each program as configured.
+    pub programs: Vec<Program>,
     /// What cannot be promised.
     pub risks: Vec<Risk>,
 }
@@ -111,11 +118,28 @@ pub struct Request {
     pub form: bool,
 }
 
+/// A program as configured; secrets are references.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Program {
+    /// What it is for: `run`, `compensate`.
+    pub purpose: &'static str,
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// Its working directory; `null` for the gateway's.
+    pub cwd: Option<String>,
+    /// Variables that it gets.
+    pub env: BTreeMap<String, String>,
+    /// Which of the gateway's variables it gets; `null` for all.
+    pub inherit_env: Option<Vec<String>>,
+    /// What it reads.
+    pub stdin: Option<Json>,
+}
+
 /// Something that cannot be promised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Risk {
     /// Which: `cannot_be_stopped`, `lost_id`, `replay_creates`, `assumed_window`, `never_replayed`,
-    /// `effects_stay`, `sent_is_sent`, `abort_only`, `undo_may_fail`.
+    /// `effects_stay`, `sent_is_sent`, `abort_only`, `undo_may_fail`, `ends_with_us`, `escapes`.
     pub risk: &'static str,
     /// The same for people.
     pub what: String,
@@ -124,7 +148,11 @@ pub struct Risk {
 impl Plan {
     /// The plan of a checked config.
     pub fn of(config: &Config) -> Self {
-        Self { server: config.server.name.clone(), tools: config.tools.iter().map(ToolPlan::of).collect() }
+        Self {
+            server: config.server.name.clone(),
+            tools: config.tools.iter().map(ToolPlan::of).collect(),
+            servers: config.servers.iter().map(ServerPlan::of).collect(),
+        }
     }
 
     /// The plan for people: wrapped to `width` columns, or one line per statement without one.
@@ -141,11 +169,12 @@ impl ToolPlan {
             Work::Job(_) => ("job", true),
             Work::Http(http) if http.effect == Effect::Once => ("http_once", true),
             Work::Http(_) => ("http_none", false),
+            Work::Command(_) => ("command", true),
         };
         Self {
             tool: tool.name.clone(),
             kind,
-            upstream: definition.upstream.name().to_owned(),
+            upstream: Some(definition.upstream.name()).filter(|name| !name.is_empty()).map(str::to_owned),
             base_url: definition.upstream.http().map(|http| http.base_url.clone()),
             summary: promises::summary(tool),
             on_reissue: match tool.on_reissue {
@@ -158,6 +187,7 @@ impl ToolPlan {
             bounds: promises::bounds(tool),
             undo: promises::undo(tool),
             requests: promises::requests(tool),
+            programs: promises::programs(tool),
             risks: promises::risks(tool),
         }
     }

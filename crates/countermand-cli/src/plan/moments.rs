@@ -1,6 +1,6 @@
 //! What a cancel does, by the moment at which it comes.
 
-use super::{Moment, show};
+use super::{Moment, command, show};
 use crate::config::{SESSION_GRACE, Tool};
 use countermand::{
     core::{Lookup, OnDisconnect, WhenCompleted},
@@ -11,14 +11,14 @@ use countermand::{
 };
 
 /// Collects what happens at a moment.
-struct At(Moment);
+pub(super) struct At(Moment);
 
 impl At {
-    fn new(moment: &'static str, when: &'static str) -> Self {
+    pub(super) fn new(moment: &'static str, when: &'static str) -> Self {
         Self(Moment { moment, when, what: Vec::new(), sends: Vec::new() })
     }
 
-    fn say(mut self, sentence: impl Into<String>) -> Self {
+    pub(super) fn say(mut self, sentence: impl Into<String>) -> Self {
         self.0.what.push(sentence.into());
         self
     }
@@ -37,7 +37,7 @@ impl At {
         self
     }
 
-    fn each(self, steps: &[UndoDefinition]) -> Self {
+    pub(super) fn each(self, steps: &[UndoDefinition]) -> Self {
         steps.iter().fold(self, |mut at, step| {
             let line = show::undo(step);
             at.0.what.push(format!("Undo: {line}"));
@@ -53,9 +53,13 @@ pub(super) fn of(tool: &Tool) -> Vec<Moment> {
         Work::Job(job) => of_job(tool, job),
         Work::Http(http) if http.effect == Effect::Once => of_write(tool, http),
         Work::Http(http) => of_read(http),
+        Work::Command(command) => command::of_command(tool, command),
     };
     moments.extend(vanished(tool));
-    moments.extend(our_end(tool));
+    moments.extend(match &tool.definition.work {
+        Work::Command(_) => command::our_end(tool),
+        Work::Job(_) | Work::Http(_) => our_end(tool),
+    });
     moments.into_iter().map(|At(moment)| moment).collect()
 }
 
@@ -109,7 +113,7 @@ fn of_job(tool: &Tool, job: &JobDefinition) -> Vec<At> {
     moments
 }
 
-fn before() -> At {
+pub(super) fn before() -> At {
     At::new("before_create", "before anything is sent").say("Nothing is sent: it never existed upstream.")
 }
 
@@ -169,7 +173,7 @@ fn then_stop(tool: &Tool, job: &JobDefinition, at: At) -> At {
 /// The answer of the create was lost: what finds out whether there is anything to stop.
 fn lost(tool: &Tool, find: Option<&FindDefinition>, create: &RequestTemplate) -> At {
     let (found, on) = match &tool.definition.work {
-        Work::Job(_) => ("it runs", "when running"),
+        Work::Job(_) | Work::Command(_) => ("it runs", "when running"),
         Work::Http(_) => ("it has completed", "in flight"),
     };
     let policy = &tool.definition.policy;
@@ -182,7 +186,7 @@ fn lost(tool: &Tool, find: Option<&FindDefinition>, create: &RequestTemplate) ->
                 _ => "Not found",
             };
             at.send(&format!("{{}} tells whether {found}; if so, on as {on}."), &find.request).say(format!(
-                "{misses} at least {horizon} after the create's connection ended: it was never created."
+                "{misses} at least {horizon} after the create's connection ended: it counts as never created."
             ))
         }
         (None, Some(window)) => {
@@ -237,7 +241,7 @@ fn not_confirmed(
 }
 
 /// What becomes of work that completed although its cancel was wanted.
-fn after_completed(tool: &Tool, at: At, so: &str) -> At {
+pub(super) fn after_completed(tool: &Tool, at: At, so: &str) -> At {
     let undo = &tool.definition.compensate;
     if tool.definition.policy.when_completed == WhenCompleted::Compensate && !undo.is_empty() {
         at.say(format!("{so}it is undone.")).each(undo)
@@ -290,7 +294,11 @@ fn our_end(tool: &Tool) -> Vec<At> {
             "The next start asks what became of it, and cancels it {} later, as above.",
             show::time(grace)
         )),
-        _ => killed.say("The next start asks what became of it, and cancels it, as above."),
+        Some(_) => killed.say("The next start asks what became of it, and cancels it, as above."),
+        None => killed.say(format!(
+            "The next start asks what became of it, and cancels it, as above: at once, or {} later where it was called over HTTP in a session (2025).",
+            show::time(SESSION_GRACE)
+        )),
     };
     let down = down.say("A cancel at once, as above; the client is told.").say(
         "What is not confirmed within `serve --grace` stays in the ledger: the next start goes on with it.",

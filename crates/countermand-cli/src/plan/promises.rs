@@ -1,11 +1,12 @@
 //! What bounds a tool, what it undoes, its requests, and what cannot be promised.
 
-use super::{Bound, Request, Risk, Undo, show};
+use super::{Bound, Program, Request, Risk, Undo, command, show};
 use crate::config::Tool;
 use countermand::{
     core::WhenCompleted,
     definition::{CancelDefinition, Effect, Work},
-    template::BodyTemplate,
+    process::StopSignal,
+    template::{BodyTemplate, InheritTemplate},
 };
 use std::time::Duration;
 
@@ -51,6 +52,20 @@ pub(super) fn bounds(tool: &Tool) -> Vec<Bound> {
                 bounds.push(bound("force.after", after, "the gentle cancel: then the forced one"));
             }
         }
+        Work::Command(command) => {
+            let what = "the program, with or without a client: then a cancel";
+            bounds.push(bound("lifetime", policy.lifetime, what));
+            let then = if command.stop.signal == StopSignal::Term {
+                "SIGKILL"
+            } else {
+                "SIGTERM, and 1s later SIGKILL"
+            };
+            let what = format!("obeying SIG{}: then {then}", command.stop.signal.name());
+            bounds.push(bound("stop.grace", command.stop.grace, &what));
+            let what = "the end of its last process after a cancel: then an orphan";
+            bounds.push(bound("confirm_within", policy.confirm_within, what));
+            return bounds;
+        }
     }
     bounds.push(bound(
         "horizon",
@@ -72,11 +87,16 @@ pub(super) fn undo(tool: &Tool) -> Option<Undo> {
     let after_completed = tool.definition.policy.when_completed == WhenCompleted::Compensate;
     let ended = match &tool.definition.work {
         Work::Job(_) => "after it was cancelled, has failed, or is gone",
+        Work::Command(_) => "after it was cancelled, or has failed",
         Work::Http(_) => "never by itself",
     };
     let when = match (&tool.definition.work, after_completed) {
-        (Work::Job(_), true) => format!("{ended}; also after it completed although its cancel was wanted"),
-        (Work::Job(_), false) => format!("{ended}; what completed is kept, even if its cancel was wanted"),
+        (Work::Job(_) | Work::Command(_), true) => {
+            format!("{ended}; also after it completed although its cancel was wanted")
+        }
+        (Work::Job(_) | Work::Command(_), false) => {
+            format!("{ended}; what completed is kept, even if its cancel was wanted")
+        }
         (Work::Http(_), true) => "after it completed although its cancel was wanted".to_owned(),
         (Work::Http(_), false) => format!("{ended}: `when_completed: keep`"),
     };
@@ -94,6 +114,10 @@ pub(super) fn summary(tool: &Tool) -> String {
     };
     match &tool.definition.work {
         Work::Http(http) if http.effect == Effect::None => "a cancel closes its connection".to_owned(),
+        Work::Command(command) => format!(
+            "a cancel ends it and all that it has started: {}{undone}",
+            command::signals(command.stop)
+        ),
         Work::Http(_) => format!("a cancel waits for it, {} at most{undone}", show::time(policy.shield)),
         Work::Job(job) => match &job.cancel {
             CancelDefinition::Request { request, .. } => format!(
@@ -128,6 +152,24 @@ pub(super) fn requests(tool: &Tool) -> Vec<Request> {
         .collect()
 }
 
+/// Each program as configured.
+pub(super) fn programs(tool: &Tool) -> Vec<Program> {
+    let programs = tool.definition.programs().into_iter();
+    programs
+        .map(|(purpose, program)| Program {
+            purpose,
+            run: program.run.iter().map(|template| template.source().to_owned()).collect(),
+            cwd: program.cwd.clone(),
+            env: show::variables(program).into_iter().collect(),
+            inherit_env: match &program.inherit {
+                InheritTemplate::All => None,
+                InheritTemplate::Only(names) => Some(names.clone()),
+            },
+            stdin: show::stdin(program),
+        })
+        .collect()
+}
+
 /// What cannot be promised, the worst first.
 pub(super) fn risks(tool: &Tool) -> Vec<Risk> {
     let mut risks = Vec::new();
@@ -142,6 +184,12 @@ pub(super) fn risks(tool: &Tool) -> Vec<Risk> {
                     .into(),
             );
             return risks;
+        }
+        Work::Command(_) => {
+            let why = "Without a control group (version 2, writable) a process escapes that leaves its session and group, clears its environment, and whose parents have exited before the stop.";
+            risk("escapes", why.into());
+            let why = "It does not outlive the gateway: what it did until then stays unfinished.";
+            risk("ends_with_us", why.into());
         }
         Work::Http(_) => {
             risk("sent_is_sent", "Once it is sent it cannot be stopped, only waited for.".into())
@@ -167,7 +215,7 @@ pub(super) fn risks(tool: &Tool) -> Vec<Risk> {
         let why = "The key's window is assumed (5m): if it is shorter, sending the create again may start a second one. Say `key_window`.";
         risk("assumed_window", why.into());
     }
-    if tool.accepted.write_only {
+    if tool.accepted.write_only && !matches!(tool.definition.work, Work::Command(_)) {
         let why = "A lost create is never sent again: its writeOnly arguments are not kept.";
         risk("never_replayed", why.into());
     }

@@ -1,6 +1,6 @@
 //! The plan for people.
 
-use super::{Moment, Plan, ToolPlan};
+use super::{Moment, Plan, Program, ServerPlan, ToolPlan, show};
 use std::fmt::Write as _;
 
 /// The narrowest second column that is worth wrapping to.
@@ -15,7 +15,7 @@ struct Columns {
 
 pub(super) fn render(plan: &Plan, width: Option<usize>) -> String {
     let mut text = String::new();
-    if plan.tools.is_empty() {
+    if plan.tools.is_empty() && plan.servers.is_empty() {
         let _ = writeln!(text, "{}: no tools", plan.server);
     }
     for (n, tool) in plan.tools.iter().enumerate() {
@@ -24,19 +24,53 @@ pub(super) fn render(plan: &Plan, width: Option<usize>) -> String {
         }
         text.push_str(&one(tool, width));
     }
+    for server in &plan.servers {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&server_of(server, width));
+    }
     text
+}
+
+fn server_of(server: &ServerPlan, width: Option<usize>) -> String {
+    let firsts = server.moments.iter().map(|moment| moment.when);
+    let first = firsts.map(|first| first.chars().count()).max().unwrap_or_default();
+    let mut columns = Columns { first, width, text: String::new() };
+    let named = if server.prefix.is_empty() { String::new() } else { format!(", as {}*", server.prefix) };
+    let _ =
+        writeln!(columns.text, "{}: the tools of an MCP server{named} ({})", server.server, server.target);
+    for line in wrap(&server.summary, width.map(|width| width.saturating_sub(2).max(NARROWEST))) {
+        let _ = writeln!(columns.text, "  {line}");
+    }
+    columns.head("When a cancel comes");
+    server.moments.iter().for_each(|moment| columns.moment(moment));
+    columns.head("What bounds it");
+    for bound in &server.bounds {
+        columns.row(&format!("{} {}", bound.bound, bound.time), &bound.what);
+    }
+    columns.head("What cannot be promised");
+    for risk in &server.risks {
+        columns.row(risk.risk, &risk.what);
+    }
+    columns.text
 }
 
 fn one(tool: &ToolPlan, width: Option<usize>) -> String {
     let what = match tool.kind {
         "job" => "a job",
         "http_once" => "one request with an effect",
+        "command" => "a program",
         _ => "one request without an effect",
     };
     let firsts = tool.moments.iter().map(|moment| moment.when);
     let first = firsts.map(|first| first.chars().count()).max().unwrap_or_default();
     let mut columns = Columns { first, width, text: String::new() };
-    let at = tool.base_url.as_ref().map(|url| format!(" at {} ({url})", tool.upstream)).unwrap_or_default();
+    let at = match (&tool.upstream, &tool.base_url) {
+        (Some(upstream), Some(url)) => format!(" at {upstream} ({url})"),
+        (Some(upstream), None) => format!(" at {upstream}"),
+        (None, _) => String::new(),
+    };
     let _ = writeln!(columns.text, "{}: {what}{at}", tool.tool);
     for line in wrap(&tool.summary, width.map(|width| width.saturating_sub(2).max(NARROWEST))) {
         let _ = writeln!(columns.text, "  {line}");
@@ -69,7 +103,15 @@ fn one(tool: &ToolPlan, width: Option<usize>) -> String {
     for risk in &tool.risks {
         columns.row(risk.risk, &risk.what);
     }
-    columns.head("Requests as configured");
+    if !tool.programs.is_empty() {
+        columns.head("Programs as configured");
+    }
+    for program in &tool.programs {
+        columns.row(program.purpose, &as_configured(program));
+    }
+    if !tool.requests.is_empty() {
+        columns.head("Requests as configured");
+    }
     for request in &tool.requests {
         let mut line = request.request.clone();
         for (name, value) in &request.headers {
@@ -81,6 +123,27 @@ fn one(tool: &ToolPlan, width: Option<usize>) -> String {
         columns.row(request.purpose, &line);
     }
     columns.text
+}
+
+fn as_configured(program: &Program) -> String {
+    let words: Vec<_> = program.run.iter().map(|word| show::word(word)).collect();
+    let mut line = words.join(" ");
+    if let Some(cwd) = &program.cwd {
+        let _ = write!(line, "  in {cwd}");
+    }
+    for (name, value) in &program.env {
+        let _ = write!(line, "  {name}={value}");
+    }
+    match &program.inherit_env {
+        None => line.push_str("  inherits all our variables"),
+        Some(names) => {
+            let _ = write!(line, "  inherits {}", names.join(", "));
+        }
+    }
+    if let Some(stdin) = &program.stdin {
+        let _ = write!(line, "  reads {stdin}");
+    }
+    line
 }
 
 impl Columns {

@@ -2,7 +2,7 @@
 
 use countermand::{
     definition::{SecretRef, SecretSource, UndoDefinition},
-    template::{BodyTemplate, HeaderTemplate, RequestTemplate, ValueTemplate},
+    template::{BodyTemplate, HeaderTemplate, ProgramTemplate, RequestTemplate, ValueTemplate},
 };
 use serde_json::Value as Json;
 use std::time::Duration;
@@ -23,7 +23,33 @@ pub(crate) fn line(request: &RequestTemplate) -> String {
 pub(crate) fn undo(step: &UndoDefinition) -> String {
     match step {
         UndoDefinition::Request(request) => line(request),
+        UndoDefinition::Program(step) => program(step),
     }
+}
+
+/// A program and its arguments, as configured: quoted where a shell would read them otherwise.
+pub(super) fn program(program: &ProgramTemplate) -> String {
+    program.run.iter().map(|template| word(template.source())).collect::<Vec<_>>().join(" ")
+}
+
+/// A word of a command line.
+pub(super) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    let bare = text.replace("${", "").replace('}', "");
+    match !text.is_empty() && bare.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''").replace('\n', "\\n")),
+    }
+}
+
+/// The variables that a program gets, as configured.
+pub(super) fn variables(program: &ProgramTemplate) -> Vec<(String, String)> {
+    program.env.iter().map(|(name, value)| (name.clone(), header(value))).collect()
+}
+
+/// What a program reads, as configured.
+pub(super) fn stdin(program: &ProgramTemplate) -> Option<Json> {
+    program.stdin.as_ref().map(json)
 }
 
 /// The headers, as configured.

@@ -76,15 +76,15 @@ impl Passed<'_> {
         self.follow(flight, timeout).await
     }
 
-    /// Sends it.
+    /// Sends it, over a connection that is made where there is none.
     async fn send(&self) -> Result<InFlight, Answer> {
         let link = tokio::select! {
-            _ = self.call.handle.cancelled() => Err("The call was ended before the server was asked.".to_owned()),
-            link = self.server.link(&self.call.client) => link,
+            _ = self.call.handle.cancelled() => {
+                return Err(self.failed("The call was ended before the server was asked."));
+            }
+            link = self.link() => link.map_err(|why| self.failed(&why))?,
         };
-        let link = link.map_err(|why| self.failed(&why))?;
-        let by_results = self.call.client.revision.is_stateless();
-        let (way, questions) = if by_results {
+        let (way, questions) = if self.call.client.revision.is_stateless() {
             let (sender, questions) = mpsc::unbounded_channel();
             (Way::ByResults(sender), Some(questions))
         } else {
@@ -93,8 +93,26 @@ impl Passed<'_> {
         // Before it is sent: what the server asks on its behalf finds its way.
         let voice = link.voice(way);
         let pending = link.peer.request(self.outgoing.clone());
-        self.server.release(&link);
+        if self.is_for_one_call() {
+            let link = Arc::clone(&link);
+            self.proxy.tools.tasks.spawn(async move {
+                link.idle().await;
+                link.close().await;
+            });
+        }
         Ok(InFlight { link, pending, voice, questions })
+    }
+
+    /// Only what has effects of its own is worth a process of its own.
+    fn is_for_one_call(&self) -> bool {
+        self.server.is_for_one_call() && self.call.method == "tools/call"
+    }
+
+    async fn link(&self) -> Result<Arc<Link>, String> {
+        match self.is_for_one_call() {
+            true => self.server.link_of_call(&self.call.client).await,
+            false => self.server.link(&self.call.client).await,
+        }
     }
 
     async fn follow(mut self, mut flight: InFlight, timeout: Instant) -> Answer {
@@ -116,6 +134,9 @@ impl Passed<'_> {
                 Some(ask) = question(&mut flight.questions) => Woke::Question(ask),
             };
             match woke {
+                Woke::Ended(cause, _) if policy == OnDisconnect::Detach && is_gone(cause) => {
+                    return self.detach(flight, timeout);
+                }
                 Woke::Ended(cause, reason) => return self.end(flight, cause, reason).await,
                 Woke::Question(ask) => return self.park(flight, ask),
                 Woke::Happened(Happened::Progress(note)) => {
@@ -200,6 +221,28 @@ impl Passed<'_> {
         Answer::result(rounds::park(self.proxy, Parked { server, flight, ask, origin }))
     }
 
+    /// The call's client has gone, and the request goes on without it, until it is answered or its time is over.
+    fn detach(self, mut flight: InFlight, timeout: Instant) -> Answer {
+        let (proxy, server) = (Arc::clone(self.proxy), Arc::clone(self.server));
+        let origin = Origin::of(&self.call, &self.name());
+        self.proxy.tools.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    happened = flight.pending.next() => {
+                        if matches!(happened, Happened::Answered(_) | Happened::Lost(_)) {
+                            return;
+                        }
+                    }
+                    () = tokio::time::sleep_until(timeout) => break,
+                    () = proxy.leaving.cancelled() => break,
+                }
+            }
+            let cause = if proxy.leaving.is_cancelled() { Cause::Shutdown } else { Cause::Deadline };
+            cancel(&proxy, &server, &origin, flight, cause, None).await;
+        });
+        self.failed("The call's client has left; it goes on without it.")
+    }
+
     /// The client, or somebody for it, has ended the call: the server is told, and that is recorded.
     async fn end(self, flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
         if self.call.method == rounds::LISTEN {
@@ -247,6 +290,11 @@ impl Passed<'_> {
     fn failed(&self, text: &str) -> Answer {
         failed(&self.call.method, text)
     }
+}
+
+/// Whether it is the cause of a client that has gone without a word about the call.
+fn is_gone(cause: Cause) -> bool {
+    matches!(cause, Cause::ClientDisconnected | Cause::SessionEnded)
 }
 
 /// A failure of ours, as the method wants it.

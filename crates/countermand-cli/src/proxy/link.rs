@@ -11,8 +11,9 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, broadcast, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// A connection. Ends with [`close`](Self::close), or when the server does.
@@ -30,6 +31,10 @@ pub(super) struct Link {
     next: AtomicU64,
     /// Whose it is; it is shared where it is nobody's.
     client: Option<Client>,
+    /// Whether all who share it are one: there is only one client on a pair of streams.
+    one_party: bool,
+    /// Its place among the connections that there may be.
+    _room: OwnedSemaphorePermit,
     /// What the server notifies of by itself, for those who listen.
     notes: broadcast::Sender<Note>,
 }
@@ -80,11 +85,10 @@ impl Link {
     pub(super) async fn open(
         server: &McpServer,
         introduction: Introduction,
-        client: Option<Client>,
-        tools: &Tools,
+        (client, one_party): (Option<Client>, bool),
+        (tools, room): (&Tools, OwnedSemaphorePermit),
     ) -> Result<Arc<Self>, String> {
-        let name = uuid::Uuid::now_v7().to_string();
-        let Started { peer, heard, program } = start(server, introduction, &name, tools).await?;
+        let Started { peer, heard, program } = start(server, introduction, tools).await?;
         tracing::info!(server = server.name, revision = %peer.hello().revision, "connected to an MCP server");
         let link = Arc::new(Self {
             peer,
@@ -95,6 +99,8 @@ impl Link {
             emptied: Notify::new(),
             next: AtomicU64::new(0),
             client,
+            one_party,
+            _room: room,
             notes: broadcast::channel(256).0,
         });
         tools.tasks.spawn(listen(Arc::clone(&link), heard, server.name.clone(), tools.tasks.clone()));
@@ -142,6 +148,18 @@ impl Link {
         }
     }
 
+    /// Waits until no request was in flight for so long.
+    pub(super) async fn unused_for(&self, long: Duration) {
+        loop {
+            self.idle().await;
+            let before = self.next.load(Ordering::Relaxed);
+            tokio::time::sleep(long).await;
+            if self.next.load(Ordering::Relaxed) == before && self.in_flight() == 0 {
+                return;
+            }
+        }
+    }
+
     /// Hears what the server notifies of by itself from now on.
     pub(super) fn notes(&self) -> broadcast::Receiver<Note> {
         self.notes.subscribe()
@@ -179,7 +197,9 @@ impl Link {
                 let newest = voices.values().rev().find(|way| way.can_ask()).cloned();
                 newest.or_else(|| Some(Way::Back(client.back.clone()))).filter(Way::can_ask)
             }
-            None if voices.len() == 1 => voices.values().next().filter(|way| way.can_ask()).cloned(),
+            None if voices.len() == 1 || self.one_party => {
+                voices.values().rev().find(|way| way.can_ask()).cloned()
+            }
             None => None,
         }
     }

@@ -6,6 +6,10 @@ use super::{
     rounds::SUBSCRIPTION,
 };
 use countermand_mcp::{Answer, Call, Outgoing};
+use futures_util::{
+    Stream, StreamExt as _,
+    stream::{self, SelectAll},
+};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -18,47 +22,64 @@ const KINDS: [(&str, &str, &str, &str); 4] = [
     ("resourceSubscriptions", "notifications/resources/updated", "resources", "subscribe"),
 ];
 
-/// Tells the client what the server notifies of, until one of them has gone.
-pub(super) async fn serve(call: &Call, link: &Arc<Link>) -> Answer {
+/// Tells the client what the servers notify of, until it, or all of them, have gone.
+pub(super) async fn serve(call: &Call, links: &[Arc<Link>]) -> Answer {
     // Before anything is asked for, so that nothing is missed.
-    let mut notes = link.notes();
-    link.ready();
-    let (wanted, uris) = wanted(call, link);
-    for uri in &uris {
-        let params = vec![("uri".to_owned(), raw::quoted(uri))];
-        let outgoing = Outgoing { method: "resources/subscribe".to_owned(), params, ..Outgoing::default() };
-        if let Err(error) = listing::ask(link, outgoing).await {
-            tracing::warn!(uri, "an MCP server does not tell of a resource: {}", error.message);
+    let mut heard = SelectAll::new();
+    let (mut wanted, mut uris) = (raw::Members::new(), Vec::new());
+    for link in links {
+        heard.push(notes(link).boxed());
+        link.ready();
+        let (granted, resources) = granted(call, link);
+        for uri in &resources {
+            let params = vec![("uri".to_owned(), raw::quoted(uri))];
+            let outgoing =
+                Outgoing { method: "resources/subscribe".to_owned(), params, ..Outgoing::default() };
+            if let Err(error) = listing::ask(link, outgoing).await {
+                tracing::debug!(uri, "an MCP server does not tell of a resource: {}", error.message);
+            }
         }
+        granted.into_iter().for_each(|(name, value)| raw::set(&mut wanted, &name, value));
+        uris.extend(resources);
     }
     let granted = vec![("notifications".to_owned(), raw::object(&wanted))];
     tell(call, "notifications/subscriptions/acknowledged", granted);
     loop {
-        tokio::select! {
+        let note = tokio::select! {
             _ = call.handle.cancelled() => break,
-            () = link.died() => break,
-            note = next(&mut notes) => {
-                let Some(note) = note else { break };
-                let kind = KINDS.iter().find(|(_, method, ..)| *method == note.method);
-                let params = raw::members(note.params.as_deref());
-                let concerns = match kind {
-                    Some(("resourceSubscriptions", ..)) => {
-                        raw::text(&params, "uri").is_some_and(|uri| uris.contains(&uri))
-                    }
-                    Some((name, ..)) => raw::get(&wanted, name).is_some(),
-                    None => false,
-                };
-                if concerns {
-                    tell(call, &note.method, params);
-                }
+            note = heard.next() => note,
+        };
+        let Some(note) = note else { break };
+        let kind = KINDS.iter().find(|(_, method, ..)| *method == note.method);
+        let params = raw::members(note.params.as_deref());
+        let concerns = match kind {
+            Some(("resourceSubscriptions", ..)) => {
+                raw::text(&params, "uri").is_some_and(|uri| uris.contains(&uri))
             }
+            Some((name, ..)) => raw::get(&wanted, name).is_some(),
+            None => false,
+        };
+        if concerns {
+            tell(call, &note.method, params);
         }
     }
     Answer::result(raw::object(&named(call, Vec::new())))
 }
 
+/// What one server says, until it has gone.
+fn notes(link: &Arc<Link>) -> impl Stream<Item = Note> + Send + use<> {
+    let (link, notes) = (Arc::clone(link), link.notes());
+    stream::unfold((link, notes), |(link, mut notes)| async move {
+        let note = tokio::select! {
+            note = next(&mut notes) => note,
+            () = link.died() => None,
+        };
+        note.map(|note| (note, (link, notes)))
+    })
+}
+
 /// What the client asks for and the server has; and the resources among it.
-fn wanted(call: &Call, link: &Link) -> (raw::Members, Vec<String>) {
+fn granted(call: &Call, link: &Link) -> (raw::Members, Vec<String>) {
     let asked = raw::members(raw::get(&call.extra, "notifications"));
     let capabilities = raw::members(Some(&link.peer.hello().capabilities));
     let has = |capability: &str, what: &str| {

@@ -21,6 +21,21 @@ fn is_named(method: &str) -> bool {
     matches!(method, "tools/list" | "prompts/list")
 }
 
+/// 2026-07-28 wants hints on every result that could be cached. What does not bring them, as an older server's, is stale at
+/// once and nobody else's.
+pub(super) fn hint(method: &str, result: &mut Box<RawValue>) {
+    if method != "resources/read" && !LISTS.iter().any(|(list, _)| *list == method) {
+        return;
+    }
+    let mut members = raw::members(Some(result));
+    for (name, value) in [("ttlMs", "0"), ("cacheScope", r#""private""#)] {
+        if raw::get(&members, name).is_none() {
+            raw::set(&mut members, name, raw::json(value));
+        }
+    }
+    *result = raw::object(&members);
+}
+
 /// Everything that a server lists, page by page.
 ///
 /// # Errors
@@ -96,10 +111,10 @@ impl Proxy {
                 .link(&call.client)
                 .await
                 .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
-            let all =
-                if offers(&link, method) { all(server, &link, call, method).await } else { Ok(Vec::new()) };
-            server.release(&link);
-            all
+            if !offers(&link, method) {
+                return Ok(Vec::new());
+            }
+            all(server, &link, call, method).await
         });
         let answers = futures_util::future::join_all(asking).await;
         let mut elements: Vec<Box<RawValue>> = own.iter().map(|tool| RawValue::to_owned(tool)).collect();
@@ -163,4 +178,25 @@ pub(super) fn offers(link: &Link, method: &str) -> bool {
         _ => return true,
     };
     raw::get(&capabilities, needed).is_some_and(|there| there.get() != "null")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hinted(method: &str, result: &str) -> String {
+        let mut result = raw::json(result);
+        hint(method, &mut result);
+        result.get().to_owned()
+    }
+
+    #[test]
+    fn what_could_be_cached_says_for_how_long_and_the_servers_word_stays() {
+        let hints = r#""ttlMs":0,"cacheScope":"private"}"#;
+        assert_eq!(hinted("tools/list", r#"{"tools":[]}"#), format!(r#"{{"tools":[],{hints}"#));
+        assert_eq!(hinted("resources/read", r#"{"contents":[]}"#), format!(r#"{{"contents":[],{hints}"#));
+        let own = r#"{"prompts":[],"ttlMs":5,"cacheScope":"public"}"#;
+        assert_eq!(hinted("prompts/list", own), own);
+        assert_eq!(hinted("prompts/get", "{}"), "{}");
+    }
 }

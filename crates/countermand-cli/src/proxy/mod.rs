@@ -26,6 +26,7 @@ use listing::LISTS;
 use serde_json::value::RawValue;
 use server::Server;
 use start::Tools;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +55,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of these servers; of none for a gateway without any. `transparent` where we are nothing but the front of one.
+    /// In front of these servers; of none for a gateway without any. `transparent` where we are nothing but the front of
+    /// one. `home` is the ledger's file.
     ///
     /// # Errors
     /// Where programs or connections cannot be made at all.
@@ -63,9 +65,10 @@ impl Proxy {
         transparent: bool,
         engine: Engine,
         clock: Arc<SystemClock>,
-        runner: Runner,
+        runner: Option<Runner>,
+        home: &Path,
     ) -> anyhow::Result<Arc<Self>> {
-        let tools = Arc::new(Tools::new(runner)?);
+        let tools = Arc::new(Tools::new(runner, home)?);
         let servers = servers.iter().map(|config| Arc::new(Server::new(config.clone(), Arc::clone(&tools))));
         Ok(Arc::new(Self {
             servers: servers.collect(),
@@ -94,7 +97,11 @@ impl Proxy {
         match self.servers.len() {
             0 => false,
             _ if self.transparent => true,
-            _ => LISTS.iter().any(|(list, _)| *list == method) || ROUTED.contains(&method),
+            _ => {
+                LISTS.iter().any(|(list, _)| *list == method)
+                    || ROUTED.contains(&method)
+                    || method == rounds::LISTEN
+            }
         }
     }
 
@@ -106,7 +113,6 @@ impl Proxy {
         if let Some(server) = self.sole() {
             let link =
                 server.link(client).await.map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
-            server.release(&link);
             let hello = link.peer.hello();
             const OURS: [&str; 9] = [
                 "protocolVersion",
@@ -132,7 +138,6 @@ impl Proxy {
         for (server, link) in self.servers.iter().zip(futures_util::future::join_all(links).await) {
             match link {
                 Ok(link) => {
-                    server.release(&link);
                     for (name, value) in raw::members(Some(&link.peer.hello().capabilities)) {
                         if matches!(
                             name.as_str(),
@@ -199,10 +204,21 @@ impl Proxy {
 
     /// Serves any other request. `own` are our own tools.
     pub(crate) async fn request(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
+        let (method, revision) = (call.method.clone(), call.client.revision);
+        let mut answer = self.requested(call, own).await;
+        if let Ok(result) = &mut answer.result
+            && revision.is_stateless()
+        {
+            listing::hint(&method, result);
+        }
+        answer
+    }
+
+    async fn requested(self: &Arc<Self>, call: Call, own: &[Arc<RawValue>]) -> Answer {
+        if call.method == rounds::LISTEN {
+            return self.listen(call).await;
+        }
         if let Some(server) = self.sole() {
-            if call.method == rounds::LISTEN {
-                return self.listen(server, call).await;
-            }
             let (listed, first) = (call.method.clone(), raw::get(&call.extra, "cursor").is_none());
             let params = call.extra.clone();
             let answer = self.pass(server, call, params, Vec::new()).await;
@@ -219,24 +235,27 @@ impl Proxy {
         self.route(call).await
     }
 
-    /// Lets a client hear what a server says by itself: a server of its revision is asked for it, an older one says it.
-    async fn listen(self: &Arc<Self>, server: &Arc<Server>, call: Call) -> Answer {
-        let link = tokio::select! {
+    /// Lets a client hear what servers say by themselves: the one server of its revision is asked for it, older ones say it.
+    async fn listen(self: &Arc<Self>, call: Call) -> Answer {
+        let connecting =
+            futures_util::future::join_all(self.servers.iter().map(|server| server.link(&call.client)));
+        let links = tokio::select! {
             _ = call.handle.cancelled() => return failed(&call.method, "The call was ended by its client."),
-            link = server.link(&call.client) => link,
+            links = connecting => links,
         };
-        match link {
-            Err(why) => failed(&call.method, &why),
-            Ok(link) if link.peer.hello().revision.is_stateless() => {
-                let params = call.extra.clone();
-                self.pass(server, call, params, Vec::new()).await
-            }
-            Ok(link) => {
-                let answer = listening::serve(&call, &link).await;
-                server.release(&link);
-                answer
+        let mut reached = Vec::new();
+        for link in links {
+            match (link, self.sole()) {
+                (Err(why), Some(_)) => return failed(&call.method, &why),
+                (Err(why), None) => tracing::warn!("{why}"),
+                (Ok(link), Some(server)) if link.peer.hello().revision.is_stateless() => {
+                    let params = call.extra.clone();
+                    return self.pass(server, call, params, Vec::new()).await;
+                }
+                (Ok(link), _) => reached.push(link),
             }
         }
+        listening::serve(&call, &reached).await
     }
 
     /// A page of tools, with ours before the first ones.
@@ -268,7 +287,6 @@ impl Proxy {
         for server in &self.servers {
             match server.link(&call.client).await {
                 Ok(link) => {
-                    server.release(&link);
                     if listing::offers(&link, &call.method) {
                         asked.push(server);
                     }
@@ -293,7 +311,6 @@ impl Proxy {
                     .await
                     .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
                 let answer = listing::ask(&link, outgoing).await;
-                server.release(&link);
                 answer
             };
             // Dropped at a cancel, the request is cancelled.
@@ -345,6 +362,11 @@ impl Proxy {
                 }
             }
         });
+    }
+
+    /// Ends what an earlier process on the same ledger has left.
+    pub(crate) async fn sweep(&self) {
+        self.tools.sweep().await;
     }
 
     /// Ends every connection and every program.

@@ -11,6 +11,7 @@ mod parents;
 mod recoveries;
 mod signals;
 mod storms;
+mod unattended;
 
 use crate::stage::{Caller, Door, Pending, Stage};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Creates that arrive late or never, and look-ups that do not see them yet.
 
 use crate::{
-    faults::{SHORT, cancel, fault_at, keys, requests, stage_with, success, tag, told},
+    faults::{SHORT, cancel, error, fault_at, keys, requests, stage_with, success, tag, told},
     over_all,
     stage::{Caller, Door, Stage, Times},
 };
@@ -206,5 +206,74 @@ over_all! {
         assert!(!stage.fake.events().iter().any(ran));
         assert_eq!(stage.agree().await.cancelled, 1);
         caller.nothing_was_sent_for(&[1]).await;
+    }
+}
+
+/// What an operator does at the upstream itself.
+async fn end_by_hand(stage: &Stage, job: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let host = stage.fake.base_url().trim_start_matches("http://").to_owned();
+    let mut upstream = tokio::net::TcpStream::connect(&host).await.unwrap();
+    let request = format!("DELETE /jobs/{job} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    upstream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    upstream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+over_all! {
+    /// Beyond what the config promises nobody here can know. But nothing false is said, and an operator finds it.
+    async fn a_create_that_arrives_after_its_horizon_is_not_denied_and_an_operator_finds_it_by_its_key(door) {
+        let stage = stage_with(SHORT).await;
+        let held = stage.fake.hold(Gate::Body, CREATES);
+        stage.fake.fault(Route::CreateJob, Fault::LateCreate, Some(1));
+        let mut caller = Caller::at(door, &stage).await;
+        let pending = caller.call(1, "run_report", tag()).await;
+        held.reached().await;
+        cancel(&mut caller, pending, &stage).await;
+        let row = stage.phase("never_created").await;
+        held.release();
+        stage.fake.wait_for("job_created", 1).await;
+
+        let said = caller.status_of(&row["id"]).await.to_string();
+        assert!(said.contains("did not start upstream in the time in which its create could arrive"), "{said}");
+        assert!(!said.contains("never started upstream"), "{said}");
+        let (id, key) = (row["id"].as_str().unwrap(), row["key"].as_str().unwrap());
+        let shown = stage.outcome(&["ops", "show", id]).await.exited(0).stdout;
+        assert!(shown.contains("could arrive (`horizon`)") && shown.contains(key), "{shown}");
+        let said = stage.outcome(&["ops", "cancel", id]).await.exited(0).stdout;
+        assert!(said.contains(&format!("at reports under the key {key}: end it there")), "{said}");
+
+        let live = stage.fake.live_jobs();
+        assert_eq!((live.len(), live[0].key.as_deref()), (1, Some(key)), "one job, of this row");
+        assert!(end_by_hand(&stage, &live[0].id).await.starts_with("HTTP/1.1 202"));
+        assert_eq!(stage.agree().await.cancelled, 1);
+        assert_eq!(stage.operations().await[0]["phase"], "never_created", "what was settled stays");
+        caller.nothing_was_sent_for(&[1]).await;
+    }
+}
+
+over_all! {
+    async fn a_call_whose_create_was_not_there_after_its_horizon_is_told_so_and_no_more(door) {
+        let stage = Stage::with_config(SHORT, |config| {
+            config.replace("read_timeout: 20s", "read_timeout: 1s").replace("      key_window: 24h\n", "")
+        })
+        .await;
+        let held = stage.fake.hold(Gate::Body, CREATES);
+        stage.fake.fault(Route::CreateJob, Fault::LateCreate, Some(1));
+        let mut caller = Caller::at(door, &stage).await;
+        let mut pending = caller.call(1, "run_report", tag()).await;
+        let text = error(&mut caller, &mut pending).await;
+        let row = stage.phase("failed").await;
+        for words in ["was not there upstream when its create could no longer arrive (`horizon`)", "nothing under its key"] {
+            assert!(text.contains(words), "`{words}` is missing: {text}");
+        }
+        assert!(!text.contains("nothing of it runs upstream") && !text.contains("Nothing was started"), "{text}");
+        held.release();
+        stage.fake.wait_for("job_created", 1).await;
+        let (id, key) = (row["id"].as_str().unwrap(), row["key"].as_str().unwrap());
+        let said = stage.outcome(&["ops", "cancel", id]).await.exited(0).stdout;
+        assert!(said.contains(&format!("under the key {key}: end it there")), "{said}");
+        assert_eq!(stage.fake.jobs()[0].key.as_deref(), Some(key));
     }
 }

@@ -43,18 +43,11 @@ async fn soak(seed: u64, lasts: Duration) {
     Soak::new(Dice::new(seed)).await.run(lasts).await;
 }
 
+/// For a minute, unless it is told for how long and from which seed: `cargo xtask soak` and `cargo xtask ci` do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_minute_of_everything_leaves_no_job_that_nobody_knows_of_and_nothing_held() {
-    soak(20_261_129, Duration::from_secs(60)).await;
-}
-
-/// `cargo xtask soak` says for how long, and from which seed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it runs for as long as it is told to: cargo xtask soak"]
-async fn as_long_as_it_is_told_to() {
-    let told = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<f64>().ok());
-    let minutes = told("COUNTERMAND_SOAK_MINUTES").unwrap_or(30.0);
-    let seed =
-        told("COUNTERMAND_SOAK_SEED").map_or_else(|| u64::from(std::process::id()), |seed| seed as u64);
+async fn everything_at_once_leaves_no_job_that_nobody_knows_of_and_nothing_held() {
+    let told = |name: &str| std::env::var(name).ok().map(|text| text.parse::<f64>().expect(name));
+    let minutes = told("COUNTERMAND_SOAK_MINUTES").unwrap_or(1.0);
+    let seed = told("COUNTERMAND_SOAK_SEED").map_or(20_261_129, |seed| seed as u64);
     soak(seed, Duration::from_secs_f64(minutes * 60.0)).await;
 }

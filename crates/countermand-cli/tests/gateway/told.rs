@@ -1,6 +1,6 @@
 //! Somebody is told of what could not be stopped: by a program, by a webhook, once, and that it is settled.
 
-use crate::stage::{Caller, Gateway, Stage, Times};
+use crate::stage::{Caller, Gateway, Outcome, Stage, Times};
 use countermand_testkit::fake::{Fault, Route};
 use serde_json::{Value, json};
 use std::{
@@ -232,4 +232,91 @@ async fn a_gateway_that_is_killed_while_it_tells_tells_it_once_more_at_most() {
     assert!(lines.iter().all(|line| line["id"] == row["id"]), "{lines:#?}");
     second.rest().await;
     until("the three programs", || started(3)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_tool_that_says_nobody_the_log_alone_tells() {
+    let stage = stage("on_orphan: { command: [sh, -c, 'cat >> DIR/told'] }").await;
+    stage.configure(|config| {
+        config + "  quiet:\n    input: *input\n    upstream: reports\n    job: *job\n    on_orphan: nobody\n"
+    });
+    let mut caller = caller(&stage).await;
+    let row = an_orphan(&mut caller, &stage, "quiet").await;
+    stage.fake.clear_faults();
+    stage.phase("cancelled").await;
+    // The next orphan is another tool's: what is told of it comes after what there was to tell of the first.
+    stage.fake.fault(Route::CancelJob, Fault::Status(503, None), None);
+    let pending = caller.call(2, "run_report", json!({ "tag": ARGUMENT })).await;
+    stage.operations_when("a second that runs", |rows| rows[0]["phase"] == "running").await;
+    caller.cancel(pending).await;
+    let lines = told(&stage.dir.path().join("told"), &["orphaned"]).await;
+    assert_ne!(lines[0]["id"], row["id"]);
+    let id = row["id"].as_str().unwrap();
+    let logs = caller.logs();
+    assert!(logs.lines().any(|line| line.contains("ERROR") && line.contains(id)), "{logs}");
+}
+
+/// `ops cancel` of a job whose cancel is refused for want of credentials, and no gateway runs: it is an orphan at once.
+async fn orphaned_by_hand(stage: &Stage) -> Value {
+    stage.fake.clear_faults();
+    stage.fake.fault(Route::CancelJob, Fault::Status(401, None), None);
+    let mut caller = caller(stage).await;
+    let pending = caller.call(1, "run_report", json!({ "tag": ARGUMENT })).await;
+    let row = stage.phase("running").await;
+    caller.kill().await;
+    drop(pending);
+    row
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_without_a_gateway_tells_who_its_config_names_and_the_next_gateway_does_not_again() {
+    let stage = stage("on_orphan: { command: [sh, -c, 'cat >> DIR/told'] }").await;
+    let file = stage.dir.path().join("told");
+    let row = orphaned_by_hand(&stage).await;
+    let said = stage.outcome(&["ops", "cancel", row["id"].as_str().unwrap()]).await.exited(1);
+    // Before the command has ended.
+    let lines = lines(&file);
+    assert_eq!(lines.len(), 1, "{}", said.stderr);
+    assert_eq!((&lines[0]["notice"], &lines[0]["id"]), (&json!("orphaned"), &row["id"]));
+    assert_eq!((&lines[0]["phase"], &lines[0]["cause"]), (&json!("orphaned"), &json!("operator")));
+    assert!(!said.stderr.contains("nobody was told"), "{}", said.stderr);
+    stage.fake.clear_faults();
+    let next = caller(&stage).await;
+    stage.phase("cancelled").await;
+    told(&file, &["orphaned", "settled"]).await;
+    next.rest().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_without_gateway_and_config_says_that_nobody_was_told_and_the_next_gateway_tells() {
+    let stage = stage("on_orphan: { command: [sh, -c, 'cat >> DIR/told'] }").await;
+    let file = stage.dir.path().join("told");
+    let row = orphaned_by_hand(&stage).await;
+    let ledger = format!("sqlite:{}", stage.ledger_file().display());
+    let args = ["ops", "cancel", row["id"].as_str().unwrap(), "--ledger", &ledger];
+    let said = Outcome::of(stage.command(&args)).await.exited(1);
+    assert!(
+        said.stderr.contains("nobody was told of it") && said.stderr.contains("-c FILE"),
+        "{}",
+        said.stderr
+    );
+    assert!(!file.exists());
+    let next = caller(&stage).await;
+    told(&file, &["orphaned"]).await;
+    next.rest().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_without_a_gateway_that_could_not_tell_says_so_and_the_next_gateway_tries_again() {
+    let top = "on_orphan: { command: [sh, -c, 'test -e DIR/there || { echo nobody there >&2; exit 7; }; cat >> DIR/told'] }";
+    let stage = stage(top).await;
+    let row = orphaned_by_hand(&stage).await;
+    let said = stage.outcome(&["ops", "cancel", row["id"].as_str().unwrap()]).await.exited(1);
+    for part in ["nobody there", "not all of it could be told", "the next gateway tries again"] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+    std::fs::write(stage.dir.path().join("there"), "").unwrap();
+    let next = caller(&stage).await;
+    told(&stage.dir.path().join("told"), &["orphaned"]).await;
+    next.rest().await;
 }

@@ -19,7 +19,7 @@ pub(super) fn intent(life: &mut Life, event: Event) -> Legal {
             life.row.create_sent_at = Some(life.at());
             Ok(())
         }
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             life.want_cancel(cause, reason);
             life.enter(Phase::NeverCreated);
             Ok(())
@@ -45,7 +45,7 @@ pub(super) fn dispatched(life: &mut Life, event: Event) -> Legal {
             created(life, answer);
             Ok(())
         }
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             life.want_cancel(cause, reason);
             leave_dispatched(life);
             Ok(())
@@ -141,7 +141,7 @@ pub(super) fn unknown(life: &mut Life, event: Event) -> Legal {
             Ok(())
         }
         Event::CancelWanted { .. } | Event::ClientLeft { .. } if life.row.cancel_wanted() => run::again(life),
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             life.want_cancel(cause, reason);
             ask_anew(life);
             Ok(())

@@ -25,7 +25,7 @@ pub(super) fn ended(life: &mut Life, event: Event) -> Legal {
         }
         // Before the answer reached the transport a cancel wins the race for it; afterwards the
         // row is settled, or what is left is a confirmation that the cancel changes nothing about.
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             if life.row.delivered_at.is_none() {
                 life.want_cancel(cause, reason);
             }
@@ -164,7 +164,7 @@ pub(super) fn compensating(life: &mut Life, event: Event) -> Legal {
             life.delivered();
             Ok(())
         }
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             if life.row.delivered_at.is_none() {
                 life.want_cancel(cause, reason);
             }

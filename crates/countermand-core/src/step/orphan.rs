@@ -24,7 +24,7 @@ pub(super) fn while_late(life: &mut Life, event: Event) -> Legal {
 /// A row that waits for an operator only notes that somebody wants it cancelled.
 pub(super) fn awaiting_operator(life: &mut Life, event: &Event) -> Legal {
     match event {
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             life.want_cancel(*cause, reason.clone());
             if life.row.was == Some(Phase::Running) {
                 let stop = if life.row.policy.can_cancel { Phase::CancelRequested } else { Phase::Draining };

@@ -14,7 +14,7 @@ pub(super) fn running(life: &mut Life, event: Event) -> Legal {
             status(life, answer);
             Ok(())
         }
-        Event::CancelWanted { cause, reason } => {
+        Event::CancelWanted { cause, reason, .. } => {
             life.want_cancel(cause, reason);
             life.owe_cancel();
             Ok(())

@@ -21,9 +21,9 @@ pub(super) fn passed(life: &mut Life) -> Legal {
     let keeps_answer = life.row.phase == Phase::Ended && life.row.awaited;
     if (runs || keeps_answer) && life.row.disconnect_at.is_some_and(|due| due <= at) {
         life.row.awaited = false;
-        life.apply(Event::CancelWanted { cause: Cause::ClientDisconnected, reason: None })?;
+        life.apply(Event::CancelWanted { cause: Cause::ClientDisconnected, reason: None, note: None })?;
     } else if runs && life.row.hard_deadline <= at {
-        life.apply(Event::CancelWanted { cause: Cause::Deadline, reason: None })?;
+        life.apply(Event::CancelWanted { cause: Cause::Deadline, reason: None, note: None })?;
     }
     if life.row.turn == Some(Turn::Replay) && !life.row.may_replay(at) {
         create::ask(life, at, false);

@@ -70,7 +70,7 @@ fn a_cancel_within_a_grace_is_a_cancel_at_once() {
 
 #[test]
 fn the_first_cause_and_its_words_stay_in_every_phase() {
-    let first = || Event::CancelWanted { cause: Cause::Shutdown, reason: Some("first".into()) };
+    let first = || Event::CancelWanted { cause: Cause::Shutdown, reason: Some("first".into()), note: None };
     let undoable = Policy { undo_steps: 1, ..policy() };
     for op in [
         Op::new(policy()).dispatched().on(first()),

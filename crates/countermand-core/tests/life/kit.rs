@@ -329,7 +329,7 @@ pub(crate) fn cancel() -> Event {
 }
 
 pub(crate) fn cancel_by(cause: Cause) -> Event {
-    Event::CancelWanted { cause, reason: None }
+    Event::CancelWanted { cause, reason: None, note: None }
 }
 
 pub(crate) fn left() -> Event {

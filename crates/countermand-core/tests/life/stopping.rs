@@ -153,10 +153,22 @@ fn a_cancel_that_is_sent_late_is_the_forced_one() {
 
 #[test]
 fn further_wishes_are_history_and_the_first_cause_stays() {
-    let first = Event::CancelWanted { cause: Cause::Operator, reason: Some("too dear".into()) };
+    let first =
+        Event::CancelWanted { cause: Cause::ClientCancelled, reason: Some("too dear".into()), note: None };
     let op = Op::new(policy()).running().on(first).on(cancel()).on(left()).is(Phase::CancelRequested);
     let op = op.on(accepted()).on(cancel_by(Cause::Deadline)).durable().on(left()).is(Phase::Cancelling);
-    assert_eq!((op.row.cause, op.row.reason.as_deref()), (Some(Cause::Operator), Some("too dear")));
+    assert_eq!((op.row.cause, op.row.reason.as_deref()), (Some(Cause::ClientCancelled), Some("too dear")));
+}
+
+#[test]
+fn what_an_operator_notes_is_history_and_no_reason() {
+    let event = Event::CancelWanted { cause: Cause::Operator, reason: None, note: Some("too dear".into()) };
+    assert_eq!(event.note().as_deref(), Some("operator: too dear"));
+    let op = Op::new(policy()).running().on(event.clone()).is(Phase::CancelRequested).durable();
+    assert_eq!((op.row.cause, op.row.reason.clone()), (Some(Cause::Operator), None));
+    // One who comes after somebody else is in the history as well.
+    let op = Op::new(policy()).running().on(cancel()).on(event).is(Phase::CancelRequested).durable();
+    assert_eq!((op.row.cause, op.row.reason), (Some(Cause::ClientCancelled), None));
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn what_we_say_is_what_is_known() {
         (Op::new(policy()).ended_cancelled(), Said::CancelPending),
         (Op::new(policy()).ended_cancelled().on(ended(End::Cancelled)), Said::Stopped),
         (Op::new(policy()).on(cancel()), Said::NeverStarted),
+        (Op::new(policy()).unknown().on(cancel()).on(miss(START + secs(60))), Said::NeverArrived),
         (Op::new(policy()).running().on(ended(End::Completed)), Said::Finished),
         (Op::new(policy()).cancelling().on(ended(End::Completed)), Said::FinishedBeforeCancel),
         (Op::new(policy()).running().on(ended(End::Failed)), Said::Failed),

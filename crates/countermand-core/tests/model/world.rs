@@ -484,7 +484,10 @@ impl Model for World {
         let window = self.policy.key_window;
         match action {
             Action::ClientCancels => {
-                self.happens(&mut state, Event::CancelWanted { cause: Cause::ClientCancelled, reason: None });
+                self.happens(
+                    &mut state,
+                    Event::CancelWanted { cause: Cause::ClientCancelled, reason: None, note: None },
+                );
             }
             Action::AnswerDelivered => self.happens(&mut state, Event::Delivered),
             Action::Crash => {

@@ -27,11 +27,13 @@ pub struct Limits {
     pub total: usize,
     /// Bytes of one message.
     pub message: usize,
+    /// Sessions at the same time.
+    pub sessions: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_principal: 1_000, total: 10_000, message: 4 * 1024 * 1024 }
+        Self { per_principal: 1_000, total: 10_000, message: 4 * 1024 * 1024, sessions: 10_000 }
     }
 }
 
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_limits_bind_per_principal_and_in_all_until_a_handler_returns() {
-        let calls = Calls::new(Limits { per_principal: 2, total: 3, message: 1 });
+        let calls = Calls::new(Limits { per_principal: 2, total: 3, ..Limits::default() });
         let first = calls.admit("a").unwrap();
         let _second = calls.admit("a").unwrap();
         assert_eq!(refused(&calls, "a"), RpcError::TOO_MANY_CALLS);

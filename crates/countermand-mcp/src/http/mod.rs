@@ -116,14 +116,14 @@ impl HttpServer {
         let drain = self.options.drain;
         let on_loopback = self.address.ip().is_loopback();
         let (tasks, force) = (TaskTracker::new(), CancellationToken::new());
-        let options = self.options;
+        let (options, most) = (self.options, calls.limits().sessions);
         let door = Arc::new(Door {
             handler,
             calls,
             on_loopback,
             annotations: Annotations::default(),
             silent: Silent::new(options.silent_connections),
-            sessions: Sessions::new(options.sessions, options.session_idle, options.silent_after),
+            sessions: Sessions::new(most, &options),
             options,
             tasks: tasks.clone(),
             stop: stop.clone(),

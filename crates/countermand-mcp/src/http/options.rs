@@ -26,12 +26,13 @@ pub struct HttpOptions {
     pub read_timeout: Duration,
     /// Connections that have sent nothing yet. Beyond, the one that has been silent for longest is closed.
     pub silent_connections: usize,
-    /// Sessions at the same time. Beyond, no new one begins.
-    pub sessions: usize,
     /// How long a session lasts in which nothing happens: no request, no open stream, no call.
     pub session_idle: Duration,
     /// How long a session's client that does not read a call's response counts as there after its last request.
     pub silent_after: Duration,
+    /// Bytes of ended responses that all sessions together keep for clients that have missed them. Beyond, the
+    /// oldest are let go.
+    pub kept: usize,
     /// How long connections have to end after a stop.
     pub drain: Duration,
     /// When a silent peer is given up.
@@ -50,9 +51,9 @@ impl Default for HttpOptions {
             keep_alive: Duration::from_secs(5),
             read_timeout: Duration::from_secs(30),
             silent_connections: 1_000,
-            sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             silent_after: Duration::from_secs(5 * 60),
+            kept: 256 * 1024 * 1024,
             drain: Duration::from_secs(1),
             tcp: TcpOptions::default(),
         }

@@ -1,7 +1,7 @@
 //! What a server asks its client.
 
+use crate::RpcError;
 use crate::message;
-use crate::{RpcError, json};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
@@ -83,24 +83,4 @@ impl fmt::Debug for Ask {
 /// What a `ping` is answered with.
 pub(super) fn pong(id: &RawValue) -> String {
     message::write_result(id, "{}")
-}
-
-/// The error that an `error` member holds; one that is no error is told as what it is.
-pub(super) fn error_of(raw: &RawValue) -> RpcError {
-    let read = || {
-        let members = json::Members::of(raw).ok()?;
-        let number = members.get("code")?.get();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a code that is no integer has no meaning anyway"
-        )]
-        let code = number.parse().ok().or_else(|| number.parse().ok().map(|code: f64| code as i64))?;
-        let message = members.get("message").and_then(json::text).unwrap_or_default().into_owned();
-        Some(RpcError { code, message, data: members.get("data").map(ToOwned::to_owned) })
-    };
-    read().unwrap_or_else(|| RpcError {
-        code: RpcError::INTERNAL_ERROR,
-        message: "The server answered with an error that is none".to_owned(),
-        data: Some(raw.to_owned()),
-    })
 }

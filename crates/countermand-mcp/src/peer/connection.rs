@@ -1,13 +1,13 @@
 //! What one connection to a server knows, whatever carries it: the requests in flight by their ids, the server's own
-//! requests, and what waits to be sent. Messages of the server find their way here.
+//! requests, and what waits to be sent.
 
-use super::ask::{Ask, Replies, error_of, pong};
+use super::ask::{Ask, Replies};
+use super::cancel::{Order, Ordered, Receipt, Teller};
 use super::letter;
-use super::slot::{Happened, Order, Ordered, ProgressNote, Receipt, Slot, Teller};
+use super::slot::Slot;
 use super::words::{Introduction, Lost, Outgoing, PeerOptions};
-use crate::json::{Members, text};
-use crate::message::{self, Id, Message, Request, Response};
-use crate::{Revision, RpcError};
+use crate::Revision;
+use crate::message::Id;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,11 +16,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Requests of the server that may be open at a time; one more is refused.
-const ASKS: usize = 256;
 /// What belongs to no request of ours and waits to be taken.
 const HEARD: usize = 256;
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// What a server says that belongs to no request of ours.
 #[derive(Debug)]
@@ -45,6 +42,17 @@ pub(super) struct Letter {
     pub(super) teller: Option<Teller>,
     /// Whether others must wait until it has arrived.
     pub(super) in_order: bool,
+}
+
+/// Requests of the server that may be open at a time.
+pub(super) const ASKS: usize = 256;
+
+/// Why a request of the server is not taken up.
+pub(super) enum NoAsk {
+    /// One with its id is open.
+    Twice,
+    /// So many are open.
+    TooMany,
 }
 
 /// How the server is spoken to.
@@ -188,6 +196,43 @@ impl Connection {
         }
     }
 
+    /// The request of that id that is in flight.
+    pub(super) fn slot(&self, id: u64) -> Option<Arc<Slot>> {
+        self.lock().open.get(&id).cloned()
+    }
+
+    /// The same, and it is in flight no more.
+    pub(super) fn take_slot(&self, id: u64) -> Option<Arc<Slot>> {
+        self.lock().open.remove(&id)
+    }
+
+    /// Takes up a request of the server. Trips when it is withdrawn.
+    pub(super) fn open_ask(&self, id: Id) -> Result<CancellationToken, NoAsk> {
+        let asks = &mut self.lock().asks;
+        match asks.len() {
+            _ if asks.contains_key(&id) => Err(NoAsk::Twice),
+            ASKS.. => Err(NoAsk::TooMany),
+            _ => Ok(asks.entry(id).or_default().clone()),
+        }
+    }
+
+    /// The server has withdrawn its request.
+    pub(super) fn withdraw_ask(&self, id: &Id) {
+        let ask = self.lock().asks.remove(id);
+        if let Some(ask) = ask {
+            ask.cancel();
+        }
+    }
+
+    /// Passes on what belongs to no request of ours, if there is room and somebody to hear it.
+    pub(super) fn hear(&self, heard: Heard) {
+        let sender = self.lock().heard.clone();
+        // Dropped outside of the lock: an ask that is dropped is answered.
+        if let Some(Err(unheard)) = sender.map(|sender| sender.try_send(heard)) {
+            tracing::debug!("what an MCP server said was dropped: {unheard}");
+        }
+    }
+
     /// Cancels a request, once.
     pub(super) fn cancel(&self, slot: &Arc<Slot>, reason: Option<&str>) -> Receipt {
         match slot.order(reason) {
@@ -274,146 +319,6 @@ impl Connection {
     }
 }
 
-/// What the server says.
-impl Connection {
-    /// Takes one message of the server. `via` is the request on whose response it came, where there is one.
-    ///
-    /// # Errors
-    ///
-    /// What it is instead of a message.
-    pub(super) fn take(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<Slot>>) -> Result<(), String> {
-        match message::parse(bytes).map_err(|malformed| malformed.error.message)? {
-            Message::Response(response) => self.answered(&response, via),
-            Message::Notification { method, params } => self.noted(&method, params, via),
-            Message::Request(request) => self.asked(&request, via),
-        }
-        Ok(())
-    }
-
-    fn answered(&self, response: &Response<'_>, via: Option<&Arc<Slot>>) {
-        // An error without an id can only be the one of the request on whose response it came.
-        let id = match response.id {
-            Some(id) => number(id),
-            None => via.map(|slot| slot.id),
-        };
-        let slot = id.and_then(|id| self.lock().open.remove(&id));
-        let Some(slot) = slot else {
-            let id = response.id.map_or("null", RawValue::get);
-            let id: String = id.chars().take(40).collect();
-            tracing::debug!(id, "an MCP server answered what is not, or no longer, in flight");
-            return;
-        };
-        slot.answered(match response.outcome {
-            Ok(result) => Ok(result.to_owned()),
-            Err(error) => Err(error_of(error)),
-        });
-    }
-
-    fn noted(&self, method: &str, params: Option<&RawValue>, via: Option<&Arc<Slot>>) {
-        match method {
-            "notifications/progress" => self.progressed(params),
-            "notifications/cancelled" => self.withdrawn(params),
-            _ => {
-                let (method, raw) = (method.to_owned(), params.map(ToOwned::to_owned));
-                match via.cloned().or_else(|| self.subscription(params)) {
-                    Some(slot) => slot.note(Happened::Noted { method, params: raw }),
-                    None => self.hear(Heard::Noted { method, params: raw }),
-                }
-            }
-        }
-    }
-
-    fn progressed(&self, params: Option<&RawValue>) {
-        let read = || {
-            let raw = params?;
-            let members = Members::of(raw).ok()?;
-            let slot = self.slot(number(members.get("progressToken")?)?)?;
-            let float = |name| members.given(name)?.get().parse::<f64>().ok();
-            let note = ProgressNote {
-                progress: float("progress")?,
-                total: float("total"),
-                message: members.given("message").and_then(text).map(Into::into),
-                raw: raw.to_owned(),
-            };
-            Some((slot, note))
-        };
-        match read() {
-            Some((slot, note)) => slot.note(Happened::Progress(note)),
-            None => tracing::debug!("an MCP server told of progress of what is not, or no longer, in flight"),
-        }
-    }
-
-    /// The server withdraws its own request; or it ends a subscription, which in 2026-07-28 is all that it may.
-    fn withdrawn(&self, params: Option<&RawValue>) {
-        let id = || {
-            let members = Members::of(params?).ok()?;
-            Some(members.get("requestId")?.to_owned())
-        };
-        let Some(id) = id() else { return };
-        if self.spoken.get().is_some_and(|spoken| spoken.revision.is_stateless()) {
-            if let Some(slot) = number(&id).and_then(|id| self.slot(id)) {
-                self.lose(&slot, Lost::Ended);
-            }
-            return;
-        }
-        let ask = Id::of(&id).and_then(|id| self.lock().asks.remove(&id));
-        if let Some(ask) = ask {
-            ask.cancel();
-        }
-    }
-
-    fn asked(self: &Arc<Self>, request: &Request<'_>, via: Option<&Arc<Slot>>) {
-        if request.method == "ping" {
-            return self.reply(request.id, pong(request.id));
-        }
-        let Some(id) = Id::of(request.id) else { return };
-        let withdrawn = CancellationToken::new();
-        {
-            let mut state = self.lock();
-            if state.asks.contains_key(&id) {
-                tracing::debug!("an MCP server asked twice under one id; the second was ignored");
-                return;
-            }
-            if state.asks.len() >= ASKS {
-                drop(state);
-                let why = format!("Too many requests are open at this client (limit {ASKS})");
-                let error = RpcError::new(RpcError::INTERNAL_ERROR, why);
-                return self.reply(request.id, message::write_error(Some(request.id), &error));
-            }
-            state.asks.insert(id, withdrawn.clone());
-        }
-        let ask = Ask::new(
-            request.method.clone().into_owned(),
-            request.params.map(ToOwned::to_owned),
-            request.id.to_owned(),
-            withdrawn,
-            Arc::clone(self) as Arc<dyn Replies>,
-        );
-        match via {
-            Some(slot) => drop(slot.asked(ask)),
-            None => self.hear(Heard::Asked(ask)),
-        }
-    }
-
-    fn hear(&self, heard: Heard) {
-        let sender = self.lock().heard.clone();
-        // Dropped outside of the lock: an ask that is dropped is answered.
-        if let Some(Err(unheard)) = sender.map(|sender| sender.try_send(heard)) {
-            tracing::debug!("what an MCP server said was dropped: {unheard}");
-        }
-    }
-
-    fn slot(&self, id: u64) -> Option<Arc<Slot>> {
-        self.lock().open.get(&id).cloned()
-    }
-
-    fn subscription(&self, params: Option<&RawValue>) -> Option<Arc<Slot>> {
-        let members = Members::of(params?).ok()?;
-        let meta = Members::of(members.given("_meta")?).ok()?;
-        self.slot(number(meta.get(SUBSCRIPTION)?)?)
-    }
-}
-
 impl Replies for Connection {
     fn reply(&self, id: &RawValue, json: String) {
         if let Some(id) = Id::of(id) {
@@ -421,10 +326,4 @@ impl Replies for Connection {
         }
         self.post(Letter { json, slot: None, teller: None, in_order: false });
     }
-}
-
-/// An id of ours: a number in its one spelling.
-fn number(raw: &RawValue) -> Option<u64> {
-    let id: u64 = raw.get().parse().ok()?;
-    (id.to_string() == raw.get()).then_some(id)
 }

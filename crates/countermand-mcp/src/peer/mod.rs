@@ -7,9 +7,11 @@ mod ask;
 mod letter;
 mod words;
 
+mod cancel;
 mod slot;
 
 mod connection;
+mod said;
 
 mod pending;
 
@@ -19,10 +21,11 @@ mod streams;
 mod http;
 
 pub use ask::Ask;
+pub use cancel::Receipt;
 pub use connection::Heard;
 pub use http::HttpTarget;
 pub use pending::Pending;
-pub use slot::{Happened, ProgressNote, Receipt};
+pub use slot::{Happened, ProgressNote};
 pub use words::{CancelFate, Hello, Introduction, Lost, Outgoing, PeerError, PeerOptions};
 
 use connection::{Connection, Letter};
@@ -81,7 +84,8 @@ impl Peer {
     ///
     /// The preferred revision is tried first. A server that does not speak it is asked in the other way: `initialize`
     /// and `server/discover` exclude each other, and only an error of 2026-07-28 keeps a server from being taken for an
-    /// older one. Pings of the server are answered from the start.
+    /// older one. Over streams some old servers end when anything but `initialize` comes first, which
+    /// [`PeerError::is_end_at_probe`] tells. Pings of the server are answered from the start.
     ///
     /// # Errors
     ///
@@ -125,6 +129,9 @@ impl Peer {
     }
 
     /// Sends a request, under an id of our own. Never blocks: one that cannot be sent is [`Lost::NotSent`].
+    ///
+    /// Any method will do. `subscriptions/listen` is a request that stays open: what it listens to comes as
+    /// [`Happened::Noted`], over streams as well, and it ends as any other is cancelled.
     pub fn request(&self, ask: Outgoing) -> Pending {
         let connection = Arc::clone(&self.0.connection);
         let slot = connection.open(true);

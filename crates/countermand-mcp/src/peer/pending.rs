@@ -1,7 +1,8 @@
 //! One request in flight, for whoever waits for it.
 
+use super::cancel::Receipt;
 use super::connection::Connection;
-use super::slot::{Happened, Receipt, Slot};
+use super::slot::{Happened, Slot};
 use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
@@ -37,12 +38,13 @@ impl Pending {
 
     /// Cancels the request, and returns at once.
     ///
-    /// - If it was not sent yet, it never will be.
+    /// - If it was not sent yet, or not as a whole, it never will be.
     /// - Over streams and in an HTTP session the server gets a `notifications/cancelled` with the id that it knows.
     ///   [`Pending::next`] goes on: an answer may still come, or [`Happened::Lost`] when the server ends the
     ///   response without one. In a session the notification goes its own way, so it waits until the request has
     ///   certainly left, 250 ms at most, and is sent a second time if the server is seen to have received the
-    ///   request only after the first.
+    ///   request only after the first. Towards a server over HTTP that gave no session the response is closed as
+    ///   well, once the notification is through, and nothing more comes.
     /// - Over HTTP of 2026-07-28 the response is closed, which is the cancel, and nothing more comes:
     ///   [`Lost::Cancelled`](super::Lost::Cancelled).
     ///

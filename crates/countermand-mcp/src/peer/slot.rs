@@ -1,12 +1,13 @@
 //! One request in flight, between what comes for it, who waits for it, and what carries it.
 
 use super::ask::Ask;
+use super::cancel::{Order, Ordered, Receipt, Teller};
 use super::words::{CancelFate, Lost};
 use crate::RpcError;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 /// Progress and notifications that wait to be taken. Beyond, the oldest progress makes room, then the oldest
 /// notification.
@@ -46,69 +47,6 @@ pub struct ProgressNote {
     pub message: Option<String>,
     /// The whole params, with the token that is ours.
     pub raw: Box<RawValue>,
-}
-
-/// What became of a cancel, later. A clone tells the same.
-#[derive(Debug, Clone)]
-pub struct Receipt(watch::Receiver<Option<CancelFate>>);
-
-impl Receipt {
-    /// Waits until it is known what became of the cancel. The bounds of the transport hold: the notification of an
-    /// HTTP session is given up after [`HttpTarget::patience`](super::HttpTarget::patience); over streams it takes as
-    /// long as the server does not read, until the connection ends.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe; the cancel goes its way whether it is waited for or not.
-    pub async fn fate(&mut self) -> CancelFate {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(fate) => fate.clone().unwrap_or(CancelFate::Needless),
-            Err(_) => CancelFate::Failed("the connection has ended".to_owned()),
-        }
-    }
-
-    fn known(fate: CancelFate) -> Self {
-        Self(watch::channel(Some(fate)).1)
-    }
-
-    /// Whether another cancel may help.
-    fn is_worth_repeating(&self) -> bool {
-        let told = self.0.has_changed().is_ok();
-        match &*self.0.borrow() {
-            None => !told,
-            Some(fate) => matches!(fate, CancelFate::Failed(_)),
-        }
-    }
-}
-
-/// Tells a [`Receipt`]. Dropped without a word, the cancel has failed.
-pub(super) struct Teller(watch::Sender<Option<CancelFate>>);
-
-impl Teller {
-    fn new() -> (Self, Receipt) {
-        let (sender, receiver) = watch::channel(None);
-        (Self(sender), Receipt(receiver))
-    }
-
-    pub(super) fn tell(self, fate: CancelFate) {
-        self.0.send_replace(Some(fate));
-    }
-}
-
-/// A cancel that is to be delivered.
-pub(super) struct Order {
-    pub(super) reason: Option<String>,
-    pub(super) teller: Teller,
-}
-
-/// What a cancel comes to.
-pub(super) enum Ordered {
-    /// It is known, or on its way.
-    Known(Receipt),
-    /// The request had not been sent, and now never will be.
-    Revoked(Receipt),
-    /// It is to be delivered.
-    Deliver(Receipt, Order),
 }
 
 /// How far the request itself has come.
@@ -233,7 +171,8 @@ impl Slot {
         let unsent = self.lock().course == Course::Waiting;
         self.finish(
             match lost {
-                Lost::NotSent(_) | Lost::Cancelled => lost,
+                // A status is said to have been, however much of the request was there.
+                Lost::NotSent(_) | Lost::Cancelled | Lost::Refused { .. } => lost,
                 lost if unsent => Lost::NotSent(lost.to_string()),
                 lost => lost,
             },
@@ -247,6 +186,9 @@ impl Slot {
             return;
         }
         state.over = Some(over);
+        if state.course == Course::Waiting {
+            state.course = Course::Revoked;
+        }
         if !state.abandoned {
             state.events.extend(answer.map(Happened::Answered));
         }
@@ -279,7 +221,7 @@ impl Slot {
         self.lock().abandoned
     }
 
-    /// The request is about to be sent. False if it must not be.
+    /// The request, or its last piece, is about to be sent. False if it must not be.
     pub(super) fn hand_over(&self) -> bool {
         let mut state = self.lock();
         if state.course == Course::Waiting {

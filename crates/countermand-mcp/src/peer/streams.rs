@@ -1,7 +1,7 @@
 //! Over a pair of byte streams, one message a line: a task that writes, many messages at a time, and one that reads.
 
+use super::cancel::Teller;
 use super::connection::Connection;
-use super::slot::Teller;
 use super::words::{CancelFate, Lost};
 use crate::stdio::lines::{Line, Lines};
 use std::io;
@@ -38,13 +38,15 @@ pub(super) fn start(
 
 /// Reads to the end, and says how it came.
 async fn read(connection: &Arc<Connection>, input: impl AsyncRead + Unpin) -> Lost {
-    let mut lines = Lines::new(input, connection.options.message);
+    let limit = connection.options.message;
+    let mut lines = Lines::new(input, limit).skimming();
     let mut junk = 0;
     loop {
         let why = match lines.next().await {
             Ok(Line::End) => return Lost::Ended,
             Err(error) => return Lost::Broken(error.to_string()),
-            Ok(Line::TooLong) => Some(format!("above the limit of {} bytes", connection.options.message)),
+            Ok(Line::Skipped(skim)) if connection.answered_too_long(skim.answered()) => None,
+            Ok(Line::Skipped(_) | Line::TooLong) => Some(format!("above the limit of {limit} bytes")),
             Ok(Line::Whole(line)) => connection.take(&line, None).err(),
         };
         let Some(why) = why else { continue };

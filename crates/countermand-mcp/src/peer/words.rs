@@ -80,7 +80,7 @@ pub struct Outgoing {
 /// Why a request, or a whole connection, brings no answer any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// The request was not sent: the server cannot have seen it.
+    /// The request was not sent, or not as a whole: the server cannot have acted on it.
     #[error("it was not sent: {0}")]
     NotSent(String),
     /// The server has closed its end, of the connection or of the request's response, without an answer.
@@ -116,7 +116,7 @@ fn advice(status: u16) -> &'static str {
     match status {
         401 => ": it wants credentials, or others; check the headers that are configured for it",
         403 => ": these credentials, or this origin, may not do that",
-        404 | 405 => ": check its URL",
+        404 | 405 => ": check its URL; the HTTP+SSE transport of 2024-11-05 is not spoken here",
         429 => ": it has too many requests; try again later",
         _ => "",
     }
@@ -125,7 +125,7 @@ fn advice(status: u16) -> &'static str {
 /// What became of a cancel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CancelFate {
-    /// The request had not been sent and will not be: the server has never seen it.
+    /// The request had not been sent as a whole and will not be: the server cannot have acted on it.
     NeverSent,
     /// Written to the server's input, behind the request. Nothing acknowledges it there.
     Written,
@@ -203,4 +203,12 @@ pub enum PeerError {
     /// The target cannot be connected to at all.
     #[error("failed to connect to the MCP server: {0}")]
     Target(String),
+}
+
+impl PeerError {
+    /// Whether the server ended at `server/discover`. Some older ones do when anything but `initialize` comes first:
+    /// start it again, and prefer an older revision.
+    pub fn is_end_at_probe(&self) -> bool {
+        matches!(self, Self::Lost { method: "server/discover", lost: Lost::Ended | Lost::Broken(_) })
+    }
 }

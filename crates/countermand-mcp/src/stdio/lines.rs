@@ -1,5 +1,6 @@
 //! Lines of a byte stream, bounded: a line that is too long is skipped without being kept.
 
+use super::skim::Skim;
 use bytes::{Bytes, BytesMut};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -11,6 +12,8 @@ pub(crate) enum Line {
     Whole(Bytes),
     /// A line above the limit; its rest is skipped.
     TooLong,
+    /// A line above the limit has been skipped: in place of [`Line::TooLong`] where lines are skimmed.
+    Skipped(Skim),
     /// The end.
     End,
 }
@@ -22,12 +25,19 @@ pub(crate) struct Lines<R> {
     searched: usize,
     limit: usize,
     skipping: bool,
+    skim: Option<Skim>,
     ended: bool,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(input: R, limit: usize) -> Self {
-        Self { input, kept: BytesMut::new(), searched: 0, limit, skipping: false, ended: false }
+        Self { input, kept: BytesMut::new(), searched: 0, limit, skipping: false, skim: None, ended: false }
+    }
+
+    /// Tells of a line that is too long at its end, and what could be seen in it, and not at its limit.
+    pub(crate) fn skimming(mut self) -> Self {
+        self.skim = Some(Skim::default());
+        self
     }
 
     /// The next line that is not empty.
@@ -58,12 +68,17 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             };
             let line = self.kept.split_to(end + 1).freeze();
             self.searched = 0;
-            if std::mem::take(&mut self.skipping) {
-                continue;
-            }
             let line = line.slice(..end);
-            if line.len() > self.limit {
-                return Some(Line::TooLong);
+            let skipping = std::mem::take(&mut self.skipping);
+            if skipping || line.len() > self.limit {
+                match &mut self.skim {
+                    Some(skim) => {
+                        skim.feed(&line);
+                        return Some(Line::Skipped(std::mem::take(skim)));
+                    }
+                    None if skipping => continue,
+                    None => return Some(Line::TooLong),
+                }
             }
             if !line.iter().all(u8::is_ascii_whitespace) {
                 return Some(Line::Whole(line));
@@ -80,7 +95,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if self.kept.len() > self.limit {
             self.skipping = true;
             self.drop_kept();
-            return Some(Line::TooLong);
+            return self.skim.is_none().then_some(Line::TooLong);
         }
         if !self.ended || self.kept.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -91,6 +106,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn drop_kept(&mut self) {
+        if let Some(skim) = &mut self.skim {
+            skim.feed(&self.kept);
+        }
         self.kept.clear();
         self.searched = 0;
     }

@@ -2,6 +2,8 @@
 
 mod connection;
 mod input;
+mod skim;
+
 pub(crate) mod lines;
 mod output;
 
@@ -122,6 +124,8 @@ pub async fn serve_stdio<H: Handler>(
                 Some(message::write_error(None, &RpcError::invalid_request(why)))
             }
             Woke::Read(Ok(Line::Whole(line))) => connection.take(&line),
+            // A client's lines are not skimmed.
+            Woke::Read(Ok(Line::Skipped(_))) => None,
         };
         if let Some(answer) = answer {
             replies.push(answer);

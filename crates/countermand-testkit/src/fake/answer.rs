@@ -13,6 +13,8 @@ pub(crate) struct Answer {
     pub(crate) padding: u64,
     /// Whether the body comes byte by byte.
     pub(crate) trickle: bool,
+    /// Whether its end is that of the connection.
+    pub(crate) ends_with_connection: bool,
 }
 
 /// The end of a padded body.
@@ -26,6 +28,7 @@ impl Answer {
             body: Bytes::from(body.to_string()),
             padding: 0,
             trickle: false,
+            ends_with_connection: false,
         }
     }
 
@@ -34,7 +37,7 @@ impl Answer {
     }
 
     pub(crate) fn no_content() -> Answer {
-        Answer { status: 204, headers: Vec::new(), body: Bytes::new(), padding: 0, trickle: false }
+        Answer::json(204, &json!({})).empty()
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
@@ -71,6 +74,11 @@ impl Answer {
         Answer { trickle: true, ..self }
     }
 
+    /// The same answer, of unknown length.
+    pub(crate) fn without_length(self) -> Answer {
+        Answer { ends_with_connection: true, ..self }
+    }
+
     /// Head, body and what follows the padding.
     pub(crate) fn parts(&self, keep_alive: bool) -> (Bytes, Bytes, Bytes) {
         let tail = if self.padding == 0 { Bytes::new() } else { Bytes::from_static(PAD_END) };
@@ -79,10 +87,10 @@ impl Answer {
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if self.status != 204 {
+        if self.status != 204 && !self.ends_with_connection {
             head.push_str(&format!("content-length: {length}\r\n"));
         }
-        if !keep_alive {
+        if !keep_alive || self.ends_with_connection {
             head.push_str("connection: close\r\n");
         }
         head.push_str("\r\n");

@@ -212,6 +212,7 @@ impl Connection {
             Some(Fault::NotJson) => self.commit(ex, None).await?.not_json(),
             Some(Fault::EmptyBody) => self.commit(ex, None).await?.empty(),
             Some(Fault::HugeBody(bytes)) => self.commit(ex, None).await?.huge(bytes),
+            Some(Fault::UnsizedBody(bytes)) => self.commit(ex, None).await?.huge(bytes).without_length(),
             Some(Fault::Trickle) => self.commit(ex, None).await?.trickled(),
             fault => self.commit(ex, fault).await?,
         })

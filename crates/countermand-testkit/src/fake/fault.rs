@@ -43,6 +43,8 @@ pub enum Fault {
     StaleList,
     /// The commit, and the right answer padded to this many bytes.
     HugeBody(u64),
+    /// The same, of which nobody says how long it is: it ends with its connection.
+    UnsizedBody(u64),
     /// The commit, and the right answer whose body comes one byte per 100 ms.
     Trickle,
     /// No commit; a 307 to this URL.
@@ -68,6 +70,7 @@ impl Fault {
             Fault::Vanish => "vanish".into(),
             Fault::StaleList => "stale_list".into(),
             Fault::HugeBody(bytes) => format!("huge_body {bytes}"),
+            Fault::UnsizedBody(bytes) => format!("unsized_body {bytes}"),
             Fault::Trickle => "trickle".into(),
             Fault::Redirect(url) => format!("redirect {url}"),
         }

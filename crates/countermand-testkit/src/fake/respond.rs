@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::answer::Answer;
 use super::conn::{Connection, End, Exchange};
 use super::gate::Gate;
-use super::record::EventKind;
+use super::record::{Close, EventKind};
 
 /// How long a trickling body takes for a byte.
 const TRICKLE: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ impl Connection {
         self.pass(ex, Gate::ResponseLastByte).await?;
         self.write(ex, &rest).await?;
         self.note(self.about(ex), EventKind::Responded { status: answer.status });
-        Ok(())
+        if answer.ends_with_connection { Err(End::HangUp(Close::Fin)) } else { Ok(()) }
     }
 
     async fn write(&mut self, ex: &Exchange, bytes: &[u8]) -> Result<(), End> {

@@ -63,7 +63,7 @@ impl Audience {
                 let was = self.members.remove(&member);
                 let concerns_all = matches!(cause, Cause::Operator | Cause::Shutdown);
                 if concerns_all || self.members.is_empty() {
-                    return Some(Event::CancelWanted { cause, reason });
+                    return Some(Event::CancelWanted { cause, reason, note: None });
                 }
                 self.left_behind(was)
             }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn cancelled(cause: Cause) -> Option<Event> {
-        Some(Event::CancelWanted { cause, reason: None })
+        Some(Event::CancelWanted { cause, reason: None, note: None })
     }
 
     const FIRST: Member = Member::FIRST;

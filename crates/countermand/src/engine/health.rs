@@ -1,16 +1,32 @@
 //! How one upstream is, shared by all that ask it: who must wait, and until when.
 
 use countermand_core::{
-    HealthPolicy, Row, Timestamp, Turn,
+    HealthPolicy, Now, Row, Timestamp, Turn,
     event::{Says, Trouble},
     health::{self, Ask, Change, Health, Held, Try, Urgency, Verdict, Words},
     ports::Clock,
 };
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::sync::Notify;
+
+/// How each upstream is, by its name. Cheap to clone; engines that share one know of each other's failures.
+#[derive(Debug, Clone, Default)]
+pub struct Healths {
+    known: Arc<Mutex<HashMap<String, Arc<UpstreamHealth>>>>,
+}
+
+impl Healths {
+    /// How an upstream is: one for all that ask it, under the policy of who asks for it first.
+    pub(super) fn of(&self, name: &str, policy: HealthPolicy, clock: &Arc<dyn Clock>) -> Arc<UpstreamHealth> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || UpstreamHealth::new(name, policy, clock.clone());
+        known.entry(name.to_owned()).or_insert_with(new).clone()
+    }
+}
 
 /// How one upstream is.
 pub struct UpstreamHealth {
@@ -49,9 +65,21 @@ impl UpstreamHealth {
     /// A request of a row on its way.
     pub(super) fn gate(self: &Arc<Self>, row: &Row, turn: Turn) -> Gate {
         let now = self.clock.now();
-        let ask = Ask::of(row, turn, now.at);
+        self.gate_for(Ask::of(row, turn, now.at), now)
+    }
+
+    fn gate_for(self: &Arc<Self>, ask: Ask, now: Now) -> Gate {
         let not_before = self.lock().reserve(&ask, now);
         Gate { health: self.clone(), ask, not_before, passed: false }
+    }
+
+    /// Waits until a read may be sent that cannot be had by another call: the result of what has completed.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub(super) async fn read(self: &Arc<Self>) -> Pass {
+        let now = self.clock.now();
+        self.gate_for(a_read(now), now).pass().await
     }
 
     /// Lets a request through whose caller waits for it and can be told to call again.
@@ -60,7 +88,7 @@ impl UpstreamHealth {
     /// [`LeftAlone`] where it would have to wait.
     pub fn try_read(self: &Arc<Self>) -> Result<Pass, LeftAlone> {
         let now = self.clock.now();
-        let ask = Ask { urgency: Urgency::Work, tried: Try::First, due: now.at, before: None };
+        let ask = a_read(now);
         let mut health = self.lock();
         health.reserve(&ask, now);
         let until = match health.ask(&ask, now) {
@@ -229,6 +257,11 @@ impl Drop for Pass {
             self.health.told(pass, Says::Nothing, Words::default());
         }
     }
+}
+
+/// A read of a caller who waits for it.
+fn a_read(now: Now) -> Ask {
+    Ask { urgency: Urgency::Work, tried: Try::First, due: now.at, before: None }
 }
 
 fn shown(at: Timestamp) -> String {

@@ -17,9 +17,9 @@ mod shutdown;
 mod start;
 mod unperformable;
 
-pub use health::{LeftAlone, Pass, UpstreamHealth};
+pub use health::{Healths, LeftAlone, Pass, UpstreamHealth};
 pub use notices::{Heard, Teller};
-pub use operation::{Operation, View};
+pub use operation::{Operation, Output, View};
 pub use shutdown::Left;
 pub use start::StartError;
 
@@ -73,6 +73,8 @@ pub struct Parts {
     pub epoch: u64,
     /// How long settled rows are kept.
     pub retention: Duration,
+    /// How upstreams are: shared by all engines of a process, or its own.
+    pub healths: Healths,
 }
 
 pub(crate) struct Inner {
@@ -82,6 +84,7 @@ pub(crate) struct Inner {
     owner: Owner,
     epoch: u64,
     retention: Duration,
+    healths: Healths,
     state: Mutex<State>,
     /// Drivers, creates in flight, deliveries.
     tracker: TaskTracker,
@@ -104,7 +107,6 @@ struct State {
     reserved: HashMap<Identity, Arc<tokio::sync::Mutex<()>>>,
     defined: HashMap<countermand_core::DefinitionHash, Performer>,
     lanes: HashMap<String, Lanes>,
-    healths: HashMap<String, Arc<UpstreamHealth>>,
 }
 
 /// How many requests of one upstream are in flight at once, beside its creates: a flood of polls never holds up a cancel.
@@ -115,8 +117,8 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn new() -> Self {
-        Self { reads: Arc::new(Semaphore::new(LANES)), stops: Arc::new(Semaphore::new(LANES)) }
+    fn of(each: usize) -> Self {
+        Self { reads: Arc::new(Semaphore::new(each)), stops: Arc::new(Semaphore::new(each)) }
     }
 }
 
@@ -140,6 +142,7 @@ impl Engine {
                 owner: parts.owner,
                 epoch: parts.epoch,
                 retention: parts.retention,
+                healths: parts.healths,
                 state: Mutex::default(),
                 tracker: TaskTracker::new(),
                 stop: CancellationToken::new(),
@@ -187,12 +190,12 @@ impl Engine {
         cause: Cause,
         reason: Option<String>,
     ) -> Result<(), LedgerError> {
-        self.tell(id, Event::CancelWanted { cause, reason }).await
+        self.tell(id, Event::CancelWanted { cause, reason, note: None }).await
     }
 
     /// How an upstream is: one for all that ask it, under the policy of who asks for it first.
     pub fn health(&self, upstream: &str, policy: HealthPolicy) -> Arc<UpstreamHealth> {
-        self.inner.lock().health(upstream, policy, &self.inner.clock)
+        self.inner.healths.of(upstream, policy, &self.inner.clock)
     }
 
     /// How many operations are being driven.
@@ -222,18 +225,11 @@ impl Engine {
                     tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
                     // Driven all the same: it becomes a visible orphan, and an operator can have a word with it.
                     let health = UpstreamHealth::new(&row.upstream, HealthPolicy::default(), self.inner.clock.clone());
-                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::new(), health }
+                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::of(LANES), health }
                 })
             }
         };
         Ok(self.inner.drive(row, performer, Audience::default(), word))
-    }
-}
-
-impl State {
-    fn health(&mut self, name: &str, policy: HealthPolicy, clock: &Arc<dyn Clock>) -> Arc<UpstreamHealth> {
-        let new = || UpstreamHealth::new(name, policy, clock.clone());
-        self.healths.entry(name.to_owned()).or_insert_with(new).clone()
     }
 }
 
@@ -250,10 +246,13 @@ impl Inner {
         let upstream = (self.performers)(definition)?;
         let mut state = self.lock();
         let name = definition.body.pointer("/upstream/name").and_then(|n| n.as_str()).unwrap_or_default();
-        let lanes = state.lanes.entry(name.to_owned()).or_insert_with(Lanes::new).clone();
+        let lanes = match upstream.is_local() {
+            true => Lanes::of(Semaphore::MAX_PERMITS),
+            false => state.lanes.entry(name.to_owned()).or_insert_with(|| Lanes::of(LANES)).clone(),
+        };
         let policy = definition.body.pointer("/upstream/limits/health");
         let policy = policy.and_then(|policy| HealthPolicy::deserialize(policy).ok()).unwrap_or_default();
-        let health = state.health(name, policy, &self.clock);
+        let health = self.healths.of(name, policy, &self.clock);
         let performer = Performer { upstream, lanes, health };
         state.defined.insert(definition.hash.clone(), performer.clone());
         Ok(performer)
@@ -320,7 +319,12 @@ impl Inner {
             let _inbox_is_here = words.send(word);
         }
         let (view, seen) = watch::channel(View::of(row.clone()));
-        let line = Line { words, view: seen, upstream: performer.upstream.clone() };
+        let line = Line {
+            words,
+            view: seen,
+            upstream: performer.upstream.clone(),
+            health: performer.health.clone(),
+        };
         state.live.insert(row.id, line.clone());
         let driver = Driver::new(self.clone(), row, performer, audience, inbox, view);
         self.tracker.spawn(driver.run());

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use countermand_core::{
-    Notice, OperationId, Row,
+    Notice, OperationId, Row, Timestamp,
     notice::{self, Told},
     ports::{BoxFuture, LedgerError},
 };
@@ -40,6 +40,25 @@ impl Engine {
             let stop = engine.inner.stop.clone();
             stop.run_until_cancelled(engine.tell_forever(teller)).await;
         });
+    }
+
+    /// Tells what there is to tell of one operation now, each thing once. Whether nothing is left to be told: what has failed
+    /// is, for whoever looks after this ledger next.
+    ///
+    /// # Errors
+    /// [`LedgerError::Store`] where the ledger cannot be asked.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, somebody may have been told without a record of it.
+    pub async fn tell_of(&self, id: OperationId, teller: Teller) -> Result<bool, LedgerError> {
+        loop {
+            let due = self.inner.ledger.notices(self.now(), usize::MAX).await?;
+            let Some(notice) = due.into_iter().find(|notice| notice.operation == id) else { break };
+            self.clone().tell_one(notice, teller.clone()).await;
+        }
+        let some_time = Timestamp::from_micros(i64::MAX);
+        let waits = self.inner.ledger.notices(some_time, usize::MAX).await?;
+        Ok(waits.iter().all(|notice| notice.operation != id))
     }
 
     async fn tell_forever(&self, teller: Teller) {

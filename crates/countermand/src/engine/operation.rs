@@ -1,10 +1,13 @@
 //! An operation as its call sees it: a view that changes, and a few words to say.
 
-use super::audience::{Member, Said};
+use super::{
+    audience::{Member, Said},
+    health::UpstreamHealth,
+};
 use countermand_core::{
     Cause, OperationId, Outcome, Phase, Row,
     event::{Event, Trouble},
-    ports::{Payload, Upstream},
+    ports::{Lines, Payload, Upstream},
 };
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -68,6 +71,24 @@ pub(super) struct Line {
     pub(super) view: watch::Receiver<View>,
     /// What performs its requests.
     pub(super) upstream: Arc<dyn Upstream>,
+    /// How their upstream is.
+    pub(super) health: Arc<UpstreamHealth>,
+}
+
+/// What an operation writes while it runs.
+pub struct Output {
+    upstream: Arc<dyn Upstream>,
+    row: Arc<Row>,
+}
+
+impl Output {
+    /// Waits for lines after that one. Never resolves where it writes none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if the future is dropped.
+    pub async fn after(&self, line: u64) -> Lines {
+        self.upstream.lines(&self.row, line).await
+    }
 }
 
 /// A started operation, in the hands of one of its calls. The operation is driven whether this lives or not; if it is
@@ -172,7 +193,13 @@ impl Operation {
         heard.await.ok()
     }
 
-    /// Reads the result of an operation that has completed.
+    /// What it writes while it runs.
+    pub fn output(&self) -> Output {
+        Output { upstream: self.line.upstream.clone(), row: self.found.clone() }
+    }
+
+    /// Reads the result of an operation that has completed. It waits for an upstream that is left alone: what ran for
+    /// long is not lost because its upstream fails for a moment.
     ///
     /// # Errors
     /// What the upstream said instead of the result.
@@ -189,9 +216,11 @@ impl Operation {
             Some(_) => view.row,
             None => Arc::new(Row { inputs: self.found.inputs.clone(), ..Row::clone(&view.row) }),
         };
+        let pass = self.line.health.read().await;
         crash_point!(Before, Result);
         let result = self.line.upstream.result(&row).await.map(Arc::new);
         crash_point!(After, Result);
+        pass.told(result.as_ref().err());
         result
     }
 

@@ -24,7 +24,11 @@ const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 /// Whether the row shows what was asked for, or cannot any more. `told` is the row's version when it was told here.
 fn is_done(row: &Row, action: &Action, told: Option<u64>) -> bool {
     match action {
-        Action::Cancel { .. } => row.cancel_wanted() || row.phase.is_settled(),
+        // What an operator notes is history, whoever wanted it before.
+        Action::Cancel { note } => {
+            let heard = note.is_none() || told.is_some_and(|version| version < row.version);
+            row.phase.is_settled() || (row.cancel_wanted() && heard)
+        }
         // A retry may have failed again by now: it was done all the same, and is not to be done again.
         Action::Retry => !row.phase.awaits_operator() || told.is_some_and(|version| version < row.version),
         Action::Resolve { .. } => row.phase.is_settled(),
@@ -178,21 +182,22 @@ impl Engine {
                 crash_point!(After, RequestAnswered);
                 told.remove(&number);
             }
-        } else if let Entry::Vacant(first) = told.entry(number) {
+        } else if let Entry::Vacant(first) = told.entry(number)
+            && self.answer(request).await
+        {
             first.insert(version);
-            self.answer(request).await;
         }
     }
 
-    /// Does what an operator asked for.
-    async fn answer(&self, request: Request) {
+    /// Does what an operator asked for, or says that the operation could not be told: it is asked again then.
+    async fn answer(&self, request: Request) -> bool {
         if let Action::Cancel { note } = &request.action {
-            // `reason` is the client's text only; the operator's goes to the log.
             tracing::info!(operation = %request.operation, note, "an operator cancels");
         }
-        let event = request.action.event();
-        if let Err(error) = self.tell(request.operation, event).await {
-            tracing::error!(operation = %request.operation, "failed to do what an operator asked for: {error}");
+        let told = self.tell(request.operation, request.action.event()).await;
+        if let Err(error) = &told {
+            tracing::error!(operation = %request.operation, "failed to do what an operator asked for: {error}; it is tried again");
         }
+        told.is_ok()
     }
 }

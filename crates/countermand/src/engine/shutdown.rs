@@ -23,7 +23,8 @@ impl Engine {
         let until = Instant::now() + grace;
         for (id, row) in self.inner.begin_shutdown() {
             if Inner::is_plain(&row) {
-                self.inner.tell_live(id, &Event::CancelWanted { cause: Cause::Shutdown, reason: None });
+                let wish = Event::CancelWanted { cause: Cause::Shutdown, reason: None, note: None };
+                self.inner.tell_live(id, &wish);
             }
         }
         while let Some(mut waiting) = self.inner.a_stopping_one() {

@@ -95,7 +95,7 @@ impl Engine {
         // What was asked for without a row begins with its cancel.
         let (event, note) = match row.cause {
             Some(cause) => {
-                let wanted = Event::CancelWanted { cause, reason: row.reason.clone() };
+                let wanted = Event::CancelWanted { cause, reason: row.reason.clone(), note: None };
                 (wanted.name(), wanted.note())
             }
             None => ("intended", Some(row.tool.clone())),

@@ -159,7 +159,9 @@ pub(super) fn in_words(error: &rusqlite::Error) -> String {
             "another process keeps it locked: end whatever has it open beside countermand"
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RESTORE,
-        Some(ErrorCode::SystemIoFailure) => "check the disk and the system's log",
+        Some(ErrorCode::SystemIoFailure) => {
+            "check the disk, its quota, this process's limit on the size of files (`ulimit -f`) and the system's log"
+        }
         _ => return error.to_string(),
     };
     format!("{error}; {advice}")

@@ -1,6 +1,9 @@
 //! A program that is told something on its standard input.
 
-use crate::platform;
+use crate::{
+    platform,
+    process::{NOTICE, OPERATION},
+};
 use std::{process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -20,7 +23,9 @@ pub(super) async fn run(argv: &[String], operation: &str, told: &serde_json::Val
     let [program, arguments @ ..] = argv else { return Err("it names no program".into()) };
     let mut child = Command::new(program)
         .args(arguments)
-        .env("COUNTERMAND_OPERATION", operation)
+        .env(OPERATION, operation)
+        // Else it would be taken for a process of the operation.
+        .env(NOTICE, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -181,3 +181,21 @@ pub fn raise_descriptor_limit() -> Option<u64> {
 pub fn raise_descriptor_limit() -> Option<u64> {
     None
 }
+
+/// Keeps a write beyond the limit on a file's size (`ulimit -f`) from killing this process: the write fails, as on a full
+/// disk. What is started here gets the signal as ever. To be called in a runtime, once.
+///
+/// # Errors
+/// Where the system does not let us.
+#[cfg(target_os = "linux")]
+pub fn survive_file_size_limit() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Nobody waits for it; its default action is replaced for good.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
+}
+
+/// As on Linux; elsewhere the system decides.
+#[cfg(not(target_os = "linux"))]
+pub fn survive_file_size_limit() -> std::io::Result<()> {
+    Ok(())
+}

@@ -45,3 +45,18 @@ pub enum SpawnError {
         program: String,
     },
 }
+
+impl SpawnError {
+    /// Whether it may start the next time: the machine is short of something, or we end.
+    pub fn may_pass(&self) -> bool {
+        use rustix::io::Errno;
+        match self {
+            Self::Refused { error, .. } => matches!(
+                Errno::from_io_error(error),
+                Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::TXTBSY)
+            ),
+            Self::Ending { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -161,6 +161,25 @@ impl Runner {
         Ok(oldest.map(|oldest| Found { oldest, alive: alive.len() }))
     }
 
+    /// The operations of which anything lives whose names begin so, in order.
+    ///
+    /// # Errors
+    /// Where the processes cannot be looked at now: nothing is known then.
+    pub async fn names(&self, beginning: &str) -> io::Result<Vec<String>> {
+        let (snapshot, beginning) = (self.inner.census.take().await?, beginning.to_owned());
+        let look = move || {
+            let others = snapshot.processes.iter().filter(|seen| seen.stat.id.pid != std::process::id());
+            let mut names = std::collections::BTreeSet::new();
+            for seen in others.filter(|seen| !seen.stat.zombie) {
+                names.extend(
+                    seen.operation()?.filter(|name| name.starts_with(&beginning)).map(ToOwned::to_owned),
+                );
+            }
+            Ok(names.into_iter().collect())
+        };
+        tokio::task::spawn_blocking(look).await?
+    }
+
     /// Takes over what an earlier process of ours has left of an operation, which may be nothing, and stops it: its pipes are
     /// gone, and nobody will learn how it exits.
     ///

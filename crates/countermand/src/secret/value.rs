@@ -15,6 +15,11 @@ impl Secret {
         Self { whole: format!("{prefix}{value}").into(), prefix: prefix.len() }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_test(value: &str) -> Self {
+        Self::new("", value.to_owned())
+    }
+
     pub(super) fn with_prefix(&self, prefix: &str) -> Self {
         if self.whole[..self.prefix] == *prefix {
             return self.clone();

@@ -30,7 +30,9 @@ fn names_of(definition: &ToolDefinition) -> Vec<&Name> {
             &job.find
         }
         Work::Http(http) => &http.find,
+        Work::Command(_) => &None,
     };
+    names.extend(definition.programs().into_iter().flat_map(|(_, program)| program.names()));
     names.extend(find.iter().filter_map(|find| find.id.as_ref()).flat_map(|id| id.names()));
     names
 }

@@ -9,12 +9,14 @@ mod inputs;
 mod name;
 mod parse;
 mod place;
+mod program;
 mod render;
 mod scope;
 
 pub use check::{Misplaced, check_id_path, check_json_path};
 pub use inputs::inputs_of;
 pub use place::Place;
+pub use program::{InheritTemplate, ProgramTemplate, RenderedProgram, RenderedVariable};
 pub use render::{Rendered, RenderedBody, RenderedHeader, render_id_path, render_text};
 pub use scope::{RenderError, Scope};
 

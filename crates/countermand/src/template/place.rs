@@ -18,6 +18,12 @@ pub enum Place {
     Body(Vec<String>),
     /// A field of a form.
     Form(String),
+    /// An element of an argument vector, by its number; the program itself is 0.
+    Argument(usize),
+    /// An environment variable.
+    Variable(String),
+    /// What a program reads.
+    Stdin,
     /// A text of our own, which is no part of a request: an id, a JSONPath.
     Text,
 }
@@ -31,6 +37,9 @@ impl fmt::Display for Place {
             Self::Body(steps) if steps.is_empty() => f.write_str("the body"),
             Self::Body(steps) => write!(f, "the body's `{}`", steps.join(".")),
             Self::Form(name) => write!(f, "the form field `{name}`"),
+            Self::Argument(number) => write!(f, "argument {number}"),
+            Self::Variable(name) => write!(f, "the environment variable `{name}`"),
+            Self::Stdin => f.write_str("the standard input"),
             Self::Text => f.write_str("the text"),
         }
     }

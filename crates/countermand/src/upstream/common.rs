@@ -7,6 +7,7 @@ use super::{
     extract::{Path, Picks, id_of},
 };
 use crate::{
+    command::Commands,
     definition::{FindDefinition, IdSource, ToolDefinition, UndoDefinition, Work},
     template::{RequestTemplate, Scope, render_id_path, render_text},
 };
@@ -22,6 +23,8 @@ use std::{borrow::Cow, sync::Arc};
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) client: Arc<HttpUpstreamClient>,
+    /// What runs programs that undo something.
+    pub(super) commands: Arc<Commands>,
     pub(super) definition: ToolDefinition,
     /// The call's arguments, for a create that must not be stored whole (`writeOnly`).
     pub(super) arguments: Option<Map<String, Value>>,
@@ -53,7 +56,7 @@ impl Common {
                 IdSource::Ours(template) => render_text(template, scope).ok().map(UpstreamId),
                 IdSource::Response(_) => None,
             },
-            Work::Http(_) => None,
+            Work::Http(_) | Work::Command(_) => None,
         }
     }
 
@@ -99,6 +102,9 @@ impl Common {
             Some(UndoDefinition::Request(undo)) => {
                 let deletes = undo.method == "DELETE";
                 requested(self.tell(undo, &self.scope(row)).await, deletes)
+            }
+            Some(UndoDefinition::Program(program)) => {
+                self.commands.undo(program, &self.scope(row), row).await
             }
             None => RequestAnswer::Refused(Trouble::new(format!(
                 "the tool has no undo request {}",

@@ -1,21 +1,19 @@
 //! Performs remote jobs.
 
 use super::{
-    HttpFailure, HttpUpstreamClient, UpstreamError,
+    HttpFailure, UpstreamError,
     classify::{cancelled, not_created},
     common::Common,
     extract::{Path, Pick, Picks, id_of},
     payload::{payload, whole},
     state::{Seen, StateReader},
 };
-use crate::definition::{CancelDefinition, IdSource, JobDefinition, ToolDefinition};
+use crate::definition::{CancelDefinition, IdSource, JobDefinition};
 use countermand_core::{
     Row,
     event::{CancelAnswer, CreateAnswer, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
     ports::{BoxFuture, Created, Payload, Permit, Read, Upstream},
 };
-use serde_json::{Map, Value};
-use std::sync::Arc;
 
 /// The performer of a job's definition.
 #[derive(Debug)]
@@ -30,13 +28,9 @@ pub struct HttpJob {
 }
 
 impl HttpJob {
-    pub(super) fn new(
-        client: Arc<HttpUpstreamClient>,
-        definition: ToolDefinition,
-        job: JobDefinition,
-        arguments: Option<Map<String, Value>>,
-    ) -> Result<Self, UpstreamError> {
-        let wrong = |problem: String| UpstreamError { upstream: client.upstream.name.clone(), problem };
+    pub(super) fn new(common: Common, job: JobDefinition) -> Result<Self, UpstreamError> {
+        let wrong =
+            |problem: String| UpstreamError { upstream: common.client.upstream.name.clone(), problem };
         let id = match &job.create.id {
             IdSource::Response(extract) => Some(Pick::new(extract).map_err(wrong)?),
             IdSource::Ours(_) => None,
@@ -46,7 +40,7 @@ impl HttpJob {
             save: Picks::new(&job.create.save).map_err(wrong)?,
             state: StateReader::new(&job.status).map_err(wrong)?,
             value: job.result.as_ref().map(|result| Path::new(&result.value)).transpose().map_err(wrong)?,
-            common: Common { client, definition, arguments },
+            common,
             job,
         })
     }

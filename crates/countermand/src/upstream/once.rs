@@ -1,20 +1,19 @@
 //! Performs single requests that change something: the request is the create, and its answer the result.
 
 use super::{
-    HttpFailure, HttpUpstreamClient, UpstreamError,
+    HttpFailure, UpstreamError,
     classify::not_created,
     common::Common,
     extract::{Path, Pick, Picks, id_of},
     payload::{payload, whole},
 };
-use crate::definition::{HttpDefinition, ToolDefinition};
+use crate::definition::HttpDefinition;
 use countermand_core::{
     Row,
     event::{CancelAnswer, CreateAnswer, FindAnswer, RequestAnswer, StatusAnswer, Trouble},
     ports::{BoxFuture, Created, Payload, Permit, Read, Upstream},
 };
-use serde_json::{Map, Value};
-use std::sync::Arc;
+use serde_json::Map;
 
 /// The performer of a single request's definition.
 #[derive(Debug)]
@@ -26,17 +25,13 @@ pub struct HttpOnce {
 }
 
 impl HttpOnce {
-    pub(super) fn new(
-        client: Arc<HttpUpstreamClient>,
-        definition: ToolDefinition,
-        http: HttpDefinition,
-        arguments: Option<Map<String, Value>>,
-    ) -> Result<Self, UpstreamError> {
-        let wrong = |problem: String| UpstreamError { upstream: client.upstream.name.clone(), problem };
+    pub(super) fn new(common: Common, http: HttpDefinition) -> Result<Self, UpstreamError> {
+        let wrong =
+            |problem: String| UpstreamError { upstream: common.client.upstream.name.clone(), problem };
         Ok(Self {
             id: http.id.as_ref().map(Pick::new).transpose().map_err(wrong)?,
             value: Path::new(&http.value).map_err(wrong)?,
-            common: Common { client, definition, arguments },
+            common,
             http,
         })
     }

@@ -1,8 +1,10 @@
 //! All upstreams of a process: one client for each, whatever tools use it.
 
-use super::{HttpFailure, HttpJob, HttpOnce, HttpRead, HttpUpstreamClient, UpstreamError};
+use super::{HttpFailure, HttpJob, HttpOnce, HttpRead, HttpUpstreamClient, UpstreamError, common::Common};
 use crate::{
+    command::{CommandRun, Commands},
     definition::{HttpUpstream, ToolDefinition, Work},
+    process::{Runner, Stop},
     secret::Secrets,
     template::Scope,
 };
@@ -15,6 +17,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 /// The upstreams of a process. Today's and those of stored definitions: an upstream whose definition has
@@ -22,13 +25,23 @@ use std::{
 pub struct Upstreams {
     secrets: Arc<Secrets>,
     clock: Arc<dyn Clock>,
+    commands: Arc<Commands>,
     clients: Mutex<HashMap<HttpUpstream, Arc<HttpUpstreamClient>>>,
 }
 
 impl Upstreams {
     /// No upstream yet.
     pub fn new(secrets: Arc<Secrets>, clock: Arc<dyn Clock>) -> Self {
-        Self { secrets, clock, clients: Mutex::default() }
+        let commands = Arc::new(Commands::new(secrets.clone()));
+        Self { secrets, clock, commands, clients: Mutex::default() }
+    }
+
+    /// What runs programs in this process.
+    ///
+    /// # Errors
+    /// Where none can be started at all.
+    pub fn runner(&self) -> Result<Runner, Trouble> {
+        self.commands.runner().cloned()
     }
 
     /// The client of an upstream; the same one for the same definition.
@@ -74,9 +87,9 @@ impl Upstreams {
     pub fn reader(&self, definition: &ToolDefinition) -> Result<HttpRead, UpstreamError> {
         match &definition.work {
             Work::Http(http) => HttpRead::new(self.client_of(definition)?, http),
-            Work::Job(_) => Err(UpstreamError {
+            Work::Job(_) | Work::Command(_) => Err(UpstreamError {
                 upstream: definition.upstream.name().to_owned(),
-                problem: format!("the tool `{}` is a job, which is not read but operated", definition.tool),
+                problem: format!("the tool `{}` is not read but operated", definition.tool),
             }),
         }
     }
@@ -95,6 +108,14 @@ impl Upstreams {
         reader.read(scope).await
     }
 
+    /// Ends every program that runs: as `stop` says, at once from `within` on. Nothing is started any more.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, everything has been told to stop.
+    pub async fn close(&self, stop: Stop, within: Duration) {
+        self.commands.close(stop, within).await;
+    }
+
     /// The client of a definition's upstream.
     fn client_of(&self, definition: &ToolDefinition) -> Result<Arc<HttpUpstreamClient>, UpstreamError> {
         let http = definition.upstream.http().ok_or_else(|| UpstreamError {
@@ -109,12 +130,25 @@ impl Upstreams {
         definition: &ToolDefinition,
         arguments: Option<Map<String, Value>>,
     ) -> Result<Arc<dyn Upstream>, UpstreamError> {
-        let client = self.client_of(definition)?;
-        let of = definition.clone();
         Ok(match &definition.work {
-            Work::Job(job) => Arc::new(HttpJob::new(client, of, (**job).clone(), arguments)?),
-            Work::Http(http) => Arc::new(HttpOnce::new(client, of, (**http).clone(), arguments)?),
+            Work::Job(job) => Arc::new(HttpJob::new(self.common(definition, arguments)?, (**job).clone())?),
+            Work::Http(http) => {
+                Arc::new(HttpOnce::new(self.common(definition, arguments)?, (**http).clone())?)
+            }
+            Work::Command(command) => {
+                let (commands, of) = (self.commands.clone(), definition.clone());
+                Arc::new(CommandRun::new(commands, of, (**command).clone(), arguments))
+            }
         })
+    }
+
+    fn common(
+        &self,
+        definition: &ToolDefinition,
+        arguments: Option<Map<String, Value>>,
+    ) -> Result<Common, UpstreamError> {
+        let client = self.client_of(definition)?;
+        Ok(Common { client, commands: self.commands.clone(), definition: definition.clone(), arguments })
     }
 }
 

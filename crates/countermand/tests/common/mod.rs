@@ -14,7 +14,7 @@ use countermand::{
             Query, Read, Request, Upstream,
         },
     },
-    engine::{Engine, Parts},
+    engine::{Engine, Healths, Parts},
 };
 use countermand_testkit::faults::FaultyLedger;
 use serde_json::{Map, json};
@@ -204,6 +204,7 @@ pub enum Answer {
     Status(StatusAnswer),
     Cancel(CancelAnswer),
     Done(RequestAnswer),
+    Result(Result<Payload, Trouble>),
 }
 
 /// An upstream that answers each kind of request from its own script; past its end the last answer repeats where
@@ -316,6 +317,14 @@ impl Upstream for Script {
     }
 
     fn result<'a>(&'a self, row: &'a Row) -> BoxFuture<'a, Result<Payload, Trouble>> {
+        if self.says.lock().unwrap().contains_key("result") {
+            return Box::pin(async {
+                match self.answer("result").await {
+                    Answer::Result(result) => result,
+                    _ => panic!("no result"),
+                }
+            });
+        }
         done(match row.inputs.values() {
             Some(_) => Ok(Payload::Json(json!("done"))),
             None => Err(Trouble::new("the inputs are sealed")),
@@ -398,6 +407,17 @@ impl Bench {
         policy: Policy,
         epoch: u64,
     ) -> Self {
+        Self::sharing(Healths::default(), ledger, upstream, policy, epoch)
+    }
+
+    /// One that knows what others know of the upstream.
+    pub fn sharing(
+        healths: Healths,
+        ledger: Arc<FaultyLedger<MemoryLedger>>,
+        upstream: Arc<Script>,
+        policy: Policy,
+        epoch: u64,
+    ) -> Self {
         let clock = Arc::new(SystemClock::new());
         let performer = upstream.clone();
         let engine = Engine::new(Parts {
@@ -407,6 +427,7 @@ impl Bench {
             owner: Owner::from("test"),
             epoch,
             retention: Duration::from_secs(3600),
+            healths,
         });
         let definition = Definition {
             hash: "d".into(),

@@ -2,7 +2,7 @@
 
 use super::{
     Field, Holds,
-    Holds::{Any, Bool, Duration, Either, List, Map, Path, Shape as Of, Text, Word},
+    Holds::{Any, Bool, Duration, Either, List, Map, Path, Shape as Of, Size, Text, Word},
     Shape, field,
 };
 
@@ -187,6 +187,82 @@ pub static HTTP: Shape = Shape {
         LOST,
         CREATE_BOUNDS,
     ],
+};
+
+/// What every program has.
+static PROGRAM_FIELDS: &[Field] = &[
+    field(
+        "run",
+        List(&Text),
+        "The program and its arguments; no shell reads them. A name without `/` is looked for on the PATH; a relative path starts at `cwd`.",
+    ),
+    field("cwd", Text, "Its working directory. Default: the gateway's."),
+    field("env", Map(&Either(&[Text, Of(&SECRET)])), "Variables that it gets."),
+    field(
+        "inherit_env",
+        Either(&[List(&Text), Text]),
+        "Which of the gateway's variables it gets beside PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR; `*` for all.",
+    ),
+    field("stdin", Any, "What it reads: a text as it is, anything else as JSON. Default: nothing."),
+];
+
+/// A program that undoes something.
+pub static PROGRAM: Shape = Shape {
+    name: "Program",
+    doc: "A program that undoes something; exit code 0 says that it has.",
+    fields: &[PROGRAM_FIELDS],
+};
+
+/// `command`.
+pub static COMMAND: Shape = Shape {
+    name: "Command",
+    doc: "A program as a tool. It ends with its call, or with us, and everything that it has started with it.",
+    fields: &[
+        PROGRAM_FIELDS,
+        &[
+            field(
+                "stop",
+                Either(&[Of(&STOP), Text]),
+                "How it is asked to stop: then SIGTERM, 1 s later SIGKILL to everything. Default: TERM and 5s.",
+            ),
+            field("lifetime", Duration, "The hard bound, with or without a client. Default: 1h."),
+            field("exit", Of(&EXIT), "What its exit codes mean. Default: 0 is success."),
+            field(
+                "value",
+                Path,
+                "What of its standard output is handed on, which is JSON then. Default: $ where the tool has `output`, else all of it as text.",
+            ),
+            field(
+                "max_bytes",
+                Size,
+                "The most that it may write to standard output; beyond it the call fails, and nothing is cut. Default: 10MiB.",
+            ),
+        ],
+    ],
+};
+
+/// `command.stop`.
+pub static STOP: Shape = Shape {
+    name: "Stop",
+    doc: "How a program is asked to stop.",
+    fields: &[&[
+        field(
+            "signal",
+            Word(&["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "KILL"]),
+            "What asks first. Default: TERM.",
+        ),
+        field("grace", Duration, "How long it may take to obey. Default: 5s."),
+    ]],
+};
+
+/// `command.exit`.
+pub static EXIT: Shape = Shape {
+    name: "Exit",
+    doc: "What exit codes mean. One that is in neither is a failure, and so is a death by a signal.",
+    fields: &[&[
+        field("ok", List(&Text), "Those that mean: it completed. Default: 0."),
+        field("failed", Map(&Text), "What others mean, in words for whoever called."),
+    ]],
 };
 
 /// A secret.

@@ -1,8 +1,8 @@
 //! The shapes of the file itself, the gateway's own settings, and the upstreams.
 
 use super::{
-    DEFAULTS,
-    Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text},
+    DEFAULTS, GRACE,
+    Holds::{Bool, Count, Duration, Either, Later, List, Map, Shape as Of, Size, Text, Word},
     ON_ORPHAN, PRESET, SECRET, Shape, TOOL, field,
 };
 
@@ -22,7 +22,7 @@ pub static ROOT: Shape = Shape {
         field("limits", Of(&LIMITS), "What bounds the gateway."),
         field(
             "on_orphan",
-            Of(&ON_ORPHAN),
+            Either(&[Word(&["nobody"]), Of(&ON_ORPHAN)]),
             "Who is told of what could not be stopped. Default: the log alone.",
         ),
         field("defaults", Of(&DEFAULTS), "What every tool takes that does not say otherwise."),
@@ -94,6 +94,7 @@ pub static LIMITS: Shape = Shape {
         field("per_principal", Count, "Calls in flight per principal. Default: 1000."),
         field("total", Count, "Calls in flight in all. Default: 10000."),
         field("message", Size, "The largest MCP message. Default: 4MiB."),
+        field("sessions", Count, "Sessions (2025 revisions over HTTP) at the same time. Default: 10000."),
     ]],
 };
 
@@ -105,7 +106,72 @@ pub static UPSTREAM: Shape = Shape {
         field("http", Either(&[Of(&UPSTREAM_HTTP), Text]), "An HTTP API; a plain string is its base_url."),
         field("postgres", Later, "A PostgreSQL database."),
         field("mysql", Later, "A MySQL or MariaDB database."),
-        field("mcp", Later, "An existing MCP server."),
+        field(
+            "mcp",
+            Of(&UPSTREAM_MCP),
+            "An existing MCP server; its tools, prompts and resources appear as they are.",
+        ),
+    ]],
+};
+
+/// `upstreams.NAME.mcp`.
+pub static UPSTREAM_MCP: Shape = Shape {
+    name: "McpServer",
+    doc: "An existing MCP server: a command that is started here, or a URL.",
+    fields: &[&[
+        field(
+            "command",
+            List(&Text),
+            "The program and its arguments; spoken to over stdin and stdout. It gets our environment.",
+        ),
+        field("url", Text, "The address of a server of Streamable HTTP."),
+        field("cwd", Text, "The command's working directory. Default: ours."),
+        field("env", Map(&Either(&[Text, Of(&SECRET)])), "Variables of the command, beside ours."),
+        field("headers", Map(&Either(&[Text, Of(&SECRET)])), "Headers of every request to the URL."),
+        field("tools", Of(&MCP_TOOLS), "Which of its tools are served, and how their names begin."),
+        field(
+            "isolation",
+            Word(&["session", "shared", "call"]),
+            "Who shares a process or session of it: each client that begins with `initialize` has its own and all others share one; all share one; every call has its own. Default: session.",
+        ),
+        field(
+            "connections",
+            Count,
+            "Connections to it, and so processes of it, at once; beyond, a clear error. Default: 100.",
+        ),
+        field("unconfirmed", Of(&UNCONFIRMED), "What follows a cancel that it does not answer."),
+        field("timeout", Duration, "How long a request to it may take. Default: 1h."),
+        field("connect_within", Duration, "How long it may take to introduce itself. Default: 1m."),
+        field(
+            "on_disconnect",
+            Either(&[Word(&["cancel", "detach"]), Of(&GRACE)]),
+            "What a vanished client means. Default: cancel; 30s of grace for the 2025 revisions over HTTP.",
+        ),
+    ]],
+};
+
+/// `upstreams.NAME.mcp.tools`.
+pub static MCP_TOOLS: Shape = Shape {
+    name: "McpTools",
+    doc: "Which of a server's tools are served.",
+    fields: &[&[
+        field("prefix", Text, "What the names of its tools and prompts begin with here, such as `gh_`."),
+        field("only", List(&Text), "The only ones that are served, by the server's own names."),
+        field("except", List(&Text), "Those that are not served, by the server's own names."),
+    ]],
+};
+
+/// `upstreams.NAME.mcp.unconfirmed`.
+pub static UNCONFIRMED: Shape = Shape {
+    name: "Unconfirmed",
+    doc: "After a forwarded cancel a server's silence proves nothing.",
+    fields: &[&[
+        field("after", Duration, "How long a late answer is waited for. Default: 10s."),
+        field(
+            "then",
+            Word(&["leave", "restart", "kill_call"]),
+            "Nothing more; end its process once no other call is in flight there; kill its process (needs `isolation: call`). Default: leave.",
+        ),
     ]],
 };
 

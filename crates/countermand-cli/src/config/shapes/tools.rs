@@ -1,14 +1,18 @@
 //! The shapes of tools, and of what they share.
 
 use super::{
-    Field, HTTP,
+    COMMAND, Field, HTTP,
     Holds::{Duration, Either, Later, List, Map, Object, Schema, Shape as Of, Text, Word},
-    JOB, REQUEST, SECRET, Shape, field,
+    JOB, PROGRAM, REQUEST, SECRET, Shape, field,
 };
 
 /// What stands beside the kind of a tool, and under `defaults`.
 static SIBLINGS: &[Field] = &[
-    field("compensate", List(&Either(&[Of(&REQUEST), Text])), "What undoes it after a stop, in order."),
+    field(
+        "compensate",
+        List(&Either(&[Of(&REQUEST), Of(&PROGRAM), Text])),
+        "What undoes it after a stop, in order: requests, or programs (`run`).",
+    ),
     field("mark", Either(&[Of(&REQUEST), Text]), "What marks it upstream where it cannot be stopped."),
     field(
         "when_completed",
@@ -32,8 +36,8 @@ static SIBLINGS: &[Field] = &[
     ),
     field(
         "on_orphan",
-        Of(&ON_ORPHAN),
-        "Who is told of what could not be stopped, instead of who the file names.",
+        Either(&[Word(&["nobody"]), Of(&ON_ORPHAN)]),
+        "Who is told of what could not be stopped, instead of who the file names; `nobody`: the log alone.",
     ),
 ];
 
@@ -88,11 +92,11 @@ pub static TOOL: Shape = Shape {
                 "JSON Schema of the arguments; they are validated before anything happens.",
             ),
             field("output", Schema, "JSON Schema of the structured result."),
-            field("upstream", Text, "Where its requests go; a name under `upstreams`."),
+            field("upstream", Text, "Where its requests go; a name under `upstreams`. A command has none."),
             field("job", Of(&JOB), "A remote job: created, polled, cancelled by its id."),
             field("http", Either(&[Of(&HTTP), Text]), "One request."),
             field("sql", Later, "A query."),
-            field("command", Later, "A process."),
+            field("command", Either(&[Of(&COMMAND), List(&Text)]), "A program."),
             field("steps", Later, "Several effects in a row."),
             field("tasks", Later, "Long calls as durable tasks."),
         ],

@@ -22,6 +22,9 @@ over_all! {
         assert!(result["content"][0]["text"].as_str().unwrap().contains("an operator cancelled it"), "{result}");
         let row = stage.operations().await.remove(0);
         assert_eq!((&row["phase"], &row["cause"]), (&json!("cancelled"), &json!("operator")));
+        assert_eq!(row["reason"], json!(null), "that is the client's text");
+        let shown = stage.outcome(&["ops", "show", id(&row)]).await.exited(0).stdout;
+        assert!(shown.contains("operator: too dear"), "{shown}");
         assert_eq!(stage.agree().await.cancelled, 1);
         let again = stage.outcome(&["ops", "cancel", id(&row)]).await.exited(0);
         assert!(again.stdout.contains("nothing to cancel"), "{}", again.stdout);
@@ -33,10 +36,13 @@ over_all! {
         let stage = Stage::new().await;
         let (mut caller, row) = a_running_job(door, &stage).await;
         caller.kill().await;
-        let said = stage.outcome(&["ops", "cancel", id(&row), "--json"]).await.exited(0);
+        let said = stage.outcome(&["ops", "cancel", id(&row), "--note", "too dear", "--json"]).await.exited(0);
         let row: Value = serde_json::from_str(&said.stdout).unwrap();
         has_all_keys(&row);
         assert_eq!((&row["phase"], &row["cause"]), (&json!("cancelled"), &json!("operator")));
+        assert_eq!(row["reason"], json!(null));
+        let shown = stage.outcome(&["ops", "show", id(&row)]).await.exited(0).stdout;
+        assert!(shown.contains("operator: too dear"), "{shown}");
         assert_eq!(stage.agree().await.cancelled, 1);
         // The lock is free again, and nothing is left to do.
         let _next = Caller::at(door, &stage).await;

@@ -3,7 +3,7 @@
 use super::tagged;
 use crate::{
     over_all,
-    stage::{Caller, Door, Outcome, Stage},
+    stage::{BINARY, Caller, Door, Outcome, Stage},
 };
 use std::{
     path::{Path, PathBuf},
@@ -185,6 +185,64 @@ async fn a_ledger_whose_disk_became_read_only_is_refused_by_gateways_and_operato
     }
     mount.remount("rw");
     assert_eq!(super::listed(&stage, &[]).await[0]["phase"], "completed");
+}
+
+/// `countermand ARGS -c CONFIG` as a user who owns nothing, or why that cannot be had.
+async fn as_nobody(stage: &Stage, args: &[&str]) -> Result<Outcome, String> {
+    let nobody = || {
+        let mut command = tokio::process::Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", BINARY])
+            .current_dir(stage.dir.path());
+        command
+    };
+    let may_run = nobody().arg("--version").output().await.map_err(|error| error.to_string())?;
+    if !may_run.status.success() {
+        return Err(String::from_utf8_lossy(&may_run.stderr).trim().to_owned());
+    }
+    let mut command = nobody();
+    command.args(args).arg("-c").arg(stage.config());
+    Ok(Outcome::of(command).await)
+}
+
+fn allow(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ledger_that_its_user_may_not_write_is_refused_with_what_to_do_and_not_changed() {
+    let stage = Stage::new().await;
+    let mut caller = Caller::at(Door::Stdio, &stage).await;
+    let mut first = caller.call(1, "order", tagged("t")).await;
+    assert_eq!(caller.answer(&mut first).await["isError"], false);
+    assert!(caller.rest().await.is_empty());
+    let (directory, file) = (stage.dir.path().to_owned(), stage.ledger_file());
+    let bytes = std::fs::read(&file).unwrap();
+    // Who may: the directory, the ledger; and whether there is one.
+    for (directory_mode, file_mode, there) in
+        [(0o755, 0o644, true), (0o777, 0o444, true), (0o777, 0o600, true), (0o755, 0o644, false)]
+    {
+        allow(&directory, directory_mode);
+        allow(&file, file_mode);
+        let _lock_of_root = std::fs::remove_file(format!("{}.lock", file.display()));
+        if !there {
+            std::fs::remove_file(&file).unwrap();
+        }
+        for args in [&["serve"][..], &["serve", "--http", "127.0.0.1:0"]] {
+            let said = match as_nobody(&stage, args).await {
+                Ok(said) => said.exited(1),
+                Err(why) => return println!("skipped: nothing can be run as another user here: {why}"),
+            };
+            let what = format!("{directory_mode:o} {file_mode:o} {there} {args:?}: {}", said.stderr);
+            assert!(said.stderr.contains(&file.display().to_string()), "{what}");
+            assert!(said.stderr.contains("writable for this user"), "{what}");
+            assert!(said.stdout.is_empty(), "{what}");
+        }
+        if there {
+            assert_eq!(std::fs::read(&file).unwrap(), bytes);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

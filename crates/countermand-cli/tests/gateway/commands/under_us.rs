@@ -1,7 +1,10 @@
 //! What others do to the ledger while a gateway runs on it: nothing is lost in silence, and what is known is still cancelled.
 
 use super::tagged;
-use crate::stage::{Caller, Door, Stage};
+use crate::{
+    over_all,
+    stage::{Caller, Door, Stage, Times},
+};
 use rusqlite::Connection;
 use serde_json::Value;
 use std::time::Duration;
@@ -106,4 +109,61 @@ async fn a_corrupt_page_is_named_with_what_to_do_and_nothing_runs_unrecorded() {
     caller.works().await;
     let listed = stage.outcome(&["ops", "list"]).await.exited(1);
     assert!(listed.stderr.contains("restore a backup"), "{}", listed.stderr);
+}
+
+/// From now on no file of this process grows beyond so many bytes.
+fn limit_files(pid: u32, bytes: &str) {
+    let set = std::process::Command::new("prlimit")
+        .args(["--pid", &pid.to_string(), &format!("--fsize={bytes}:")])
+        .output()
+        .expect("util-linux is installed");
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+}
+
+over_all! {
+    /// For real: each write fails, and the signal that comes with it would kill the process by default.
+    async fn a_ledger_that_can_no_longer_be_written_takes_no_new_work_and_what_is_known_is_cancelled(door) {
+        let stage = Stage::new().await;
+        let mut caller = Caller::at(door, &stage).await;
+        let pending = caller.call(1, "run_report", tagged("t")).await;
+        stage.phase("running").await;
+        limit_files(caller.pid(), "4096");
+        for id in 2..5 {
+            let text = refused(&stage, &mut caller, id, &format!("late{id}")).await;
+            assert!(text.contains("disk I/O error") && text.contains("`ulimit -f`"), "{text}");
+        }
+        // A read needs no ledger.
+        caller.works().await;
+        caller.cancel(pending).await;
+        stage.fake.wait_for("job_cancelled", 1).await;
+        caller.works().await;
+        let logs = caller.logs();
+        let said = logs.lines().find(|line| line.contains("goes on from memory")).expect(&logs);
+        assert!(said.contains("ERROR") && said.contains("job-1") && said.contains("`ulimit -f`"), "{said}");
+        assert_eq!(stage.operations().await[0]["desired"], "run", "what is not recorded is not shown");
+        limit_files(caller.pid(), "unlimited");
+        let row = stage.phase("cancelled").await;
+        assert_eq!(row["cause"], caller.cause());
+        assert_eq!(stage.agree().await.cancelled, 1);
+        let mut after = caller.call(10, "order", tagged("after")).await;
+        assert_eq!(caller.answer(&mut after).await["isError"], false);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_recorded_before_a_kill_is_asked_for_again_by_the_next_start() {
+    let stage = Stage::without_grace(Door::Stdio, Times::default()).await;
+    let mut caller = Caller::at(Door::Stdio, &stage).await;
+    let pending = caller.call(1, "run_report", tagged("t")).await;
+    stage.phase("running").await;
+    limit_files(caller.pid(), "4096");
+    caller.cancel(pending).await;
+    stage.fake.wait_for("job_cancelled", 1).await;
+    caller.kill().await;
+    assert_eq!(stage.operations().await[0]["phase"], "running", "nothing of the cancel was recorded");
+    let _next = Caller::at(Door::Stdio, &stage).await;
+    let row = stage.phase("cancelled").await;
+    // Who wanted it died with the process; that nobody is there any more is known.
+    assert_eq!(row["cause"], "client_disconnected");
+    assert_eq!(stage.agree().await.cancelled, 1);
 }

@@ -1,7 +1,10 @@
 //! What is refused at once: calls beyond the limits, ids that are in flight, messages that are too long.
 
 use super::{Caller, Stage, running, tagged};
-use crate::{over_all, stage::Door};
+use crate::{
+    over_all,
+    stage::{Door, Session},
+};
 use countermand_testkit::client::{HttpClient, StdioClient, message};
 use serde_json::{Value, json};
 
@@ -148,4 +151,33 @@ over_all! {
         stage.fake.finish("job-1");
         assert_eq!(caller.answer(&mut pending).await["isError"], false);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_beyond_the_limit_is_refused_with_what_to_do_and_those_there_go_on() {
+    let stage = Stage::new().await;
+    limited(&stage, "sessions: 2");
+    let gateway = stage.http().await;
+    let first = Session::open(&gateway.client, "2025-11-25").await;
+    let second = Session::open(&gateway.client, "2025-06-18").await;
+    let mut called = second.send(&message::call(1, "search", tagged("goes on"))).await;
+    stage.fake.wait_for("slow_started", 1).await;
+
+    let mut refused =
+        gateway.client.post(&[], message::initialize("third", "2025-11-25").to_string().as_bytes()).await;
+    let head = refused.head().await;
+    assert_eq!((head.status, head.header("retry-after")), (429, Some("1")));
+    assert_eq!(head.header("mcp-session-id"), None);
+    let refused = refused.response().await;
+    let (code, text) = error(&refused);
+    assert_eq!(code, -31029, "{refused}");
+    assert!(text.contains("Too many sessions (`limits.sessions` is 2)"), "{text}");
+    assert!(text.contains("DELETE") && text.contains("expires"), "what to do: {text}");
+    // Of the stateless revision there are no sessions.
+    assert_eq!(gateway.client.call(1, "quick", tagged("stateless")).await.head().await.status, 200);
+
+    first.delete().await;
+    Session::open(&gateway.client, "2025-11-25").await.barrier().await;
+    stage.fake.release_slow(None);
+    assert_eq!(called.response().await["result"]["isError"], false);
 }

@@ -4,6 +4,7 @@
 //! and each call learns when its client has left and come back. A cancel is a notification, the end of the session, or
 //! what the call's handler makes of a client that stays away.
 
+mod shelf;
 mod call;
 mod requests;
 
@@ -13,9 +14,11 @@ use super::body::{CallBody, Keeping, Outlet};
 use super::guard::Shape;
 use crate::calls::{Attendance, InFlight};
 use crate::client::Asks;
+use crate::http::HttpOptions;
 use crate::{Backchannel, Client, Level, Revision, RpcError, TransportKind};
 use countermand_core::Cause;
 use serde_json::value::RawValue;
+use shelf::{Place, Shelf};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,6 +45,7 @@ pub(super) struct Sessions {
     idle: Duration,
     /// How long a client that does not read counts as there after its last request.
     silent_after: Duration,
+    shelf: Arc<Shelf>,
 }
 
 /// One session.
@@ -61,6 +65,7 @@ pub(super) struct Session {
     introduction: Arc<RawValue>,
     /// Trips at its end.
     ended: CancellationToken,
+    shelf: Arc<Shelf>,
     state: Mutex<State>,
 }
 
@@ -76,21 +81,36 @@ struct State {
 /// A response that the session keeps.
 struct Kept {
     outlet: Arc<Outlet>,
-    /// When nothing more could come.
-    ended: Option<Instant>,
+    /// Once nothing more can come.
+    ended: Option<Ended>,
+}
+
+struct Ended {
+    at: Instant,
+    /// Among the ended ones of all sessions.
+    _place: Place,
 }
 
 impl Sessions {
-    pub(super) fn new(most: usize, idle: Duration, silent_after: Duration) -> Self {
-        Self { table: Mutex::default(), most, idle, silent_after }
+    /// At most so many of them.
+    pub(super) fn new(most: usize, options: &HttpOptions) -> Self {
+        Self {
+            table: Mutex::default(),
+            most,
+            idle: options.session_idle,
+            silent_after: options.silent_after,
+            shelf: Shelf::new(options.kept),
+        }
     }
 
     /// A new session of a client that has introduced itself with these params.
     fn open(&self, revision: Revision, introduction: &RawValue) -> Result<Arc<Session>, RpcError> {
         let mut table = self.lock();
         if table.len() >= self.most {
-            let why =
-                format!("Too many sessions (limit {}); end some, or wait for them to expire", self.most);
+            let why = format!(
+                "Too many sessions (`limits.sessions` is {}); end one that is not needed (DELETE), or wait until an idle one expires",
+                self.most
+            );
             return Err(RpcError::new(RpcError::TOO_MANY_CALLS, why));
         }
         let keeping = Keeping { stream: STANDING, primed: false, attendance: Attendance::new() };
@@ -104,6 +124,7 @@ impl Sessions {
             client: Uuid::now_v7(),
             introduction: Arc::from(introduction.to_owned()),
             ended: CancellationToken::new(),
+            shelf: Arc::clone(&self.shelf),
             state: Mutex::new(State {
                 last_seen: Instant::now(),
                 busy: 0,
@@ -204,7 +225,9 @@ impl Session {
     fn look_after(&self, silent_after: Duration) {
         let silent = {
             let mut state = self.lock();
-            state.streams.retain(|_, kept| kept.ended.is_none_or(|at| at.elapsed() < KEPT_FOR));
+            state
+                .streams
+                .retain(|_, kept| kept.ended.as_ref().is_none_or(|ended| ended.at.elapsed() < KEPT_FOR));
             state.last_seen.elapsed() >= silent_after
         };
         if silent {
@@ -235,15 +258,18 @@ impl Session {
     }
 
     /// A response has come to its end: it is kept for a while, as long as there is room.
-    fn ended(&self, stream: u64) {
+    fn ended(self: &Arc<Self>, stream: u64) {
+        let Some(size) = self.stream(stream).map(|outlet| outlet.size()) else { return };
+        // Not under our own lock: what makes room can be ours.
+        let place = self.shelf.put(self, stream, size);
         let mut state = self.lock();
         if let Some(kept) = state.streams.get_mut(&stream) {
-            kept.ended = Some(Instant::now());
+            kept.ended = Some(Ended { at: Instant::now(), _place: place });
         }
         let mut ended: Vec<(Instant, u64, usize)> = state
             .streams
             .iter()
-            .filter_map(|(stream, kept)| Some((kept.ended?, *stream, kept.outlet.size())))
+            .filter_map(|(stream, kept)| Some((kept.ended.as_ref()?.at, *stream, kept.outlet.size())))
             .collect();
         ended.sort_unstable_by(|one, other| other.cmp(one));
         let mut bytes = 0;
@@ -253,6 +279,12 @@ impl Session {
                 state.streams.remove(&stream);
             }
         }
+    }
+
+    /// Lets go of a response that is kept.
+    fn let_go(&self, stream: u64) {
+        // What is let go is dropped without the lock.
+        let _gone = self.lock().streams.remove(&stream);
     }
 
     fn stream(&self, number: u64) -> Option<Arc<Outlet>> {

@@ -67,7 +67,10 @@ pub(super) async fn listen(link: Arc<Link>) {
                     tracing::debug!(status, "an MCP server offers no stream of its own messages");
                     return;
                 }
-                Got::SessionGone => return link.gone(),
+                Got::Missing => {
+                    let _told_if_not = link.is_alive().await;
+                    return;
+                }
                 Got::Failed(lost) => {
                     tracing::debug!("the stream of an MCP server's own messages was not to be had: {lost}");
                 }

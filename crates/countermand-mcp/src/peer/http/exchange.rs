@@ -2,7 +2,8 @@
 //!
 //! In 2026-07-28 a cancel closes the response. In a session it is a notification of its own, which may overtake the
 //! request: a server ignores a cancel of what it does not know. So the notification waits until the request has left,
-//! and a server that shows only later that it has the request is told again.
+//! and a server that shows only later that it has the request is told again. Where the server gave no session, the
+//! response is closed as well.
 
 use super::Link;
 use super::headers::{Manner, SESSION};
@@ -11,9 +12,9 @@ use super::stream::{Got, cause, is_events};
 use super::upload::Upload;
 use crate::RpcError;
 use crate::message::{self, Message};
-use crate::peer::ask::error_of;
+use crate::peer::cancel::Order;
 use crate::peer::letter;
-use crate::peer::slot::{Order, Slot};
+use crate::peer::slot::Slot;
 use crate::peer::words::{CancelFate, Lost};
 use reqwest::{Body, Response};
 use std::pin::Pin;
@@ -23,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a cancel waits for the server to show that it has the request.
 const OVERTAKE: Duration = Duration::from_millis(250);
+/// How long it is waited for that the server shows so, to tell it of a cancel again.
+const AGAIN_WITHIN: Duration = Duration::from_secs(30);
 /// How often a response is asked for again that brings nothing new.
 const RESUMES: u32 = 5;
 /// The first pause before that; it doubles.
@@ -33,12 +36,12 @@ enum Event {
     Ordered,
     /// How the response ended without an answer, if so.
     Done(Option<Lost>),
-    /// A notification of a cancel is over.
-    Told,
+    /// A notification of a cancel is over. Whether it may have overtaken the request.
+    Told(bool),
 }
 
 /// A delivery of a cancel.
-type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Telling = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Carries a request until it is answered, lost or cancelled.
 pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json: String) {
@@ -60,7 +63,7 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
             () = connection.stop.cancelled() => Event::Stopped,
             () = slot.orders.notified() => Event::Ordered,
             lost = &mut exchange, if !done => Event::Done(lost),
-            Some(()) = told => Event::Told,
+            Some(overtaken) = told => Event::Told(overtaken),
         };
         match event {
             Event::Stopped => return connection.lose(&slot, connection.lost().unwrap_or(Lost::Closed)),
@@ -84,11 +87,14 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
                     connection.lose(&slot, lost);
                 }
             }
-            Event::Told => {
-                let late = is_first && !done && !arrived.is_cancelled();
+            // A server without sessions cannot know which request that was: it may only see the response close.
+            Event::Told(_) if link.session.get().is_none() => {
+                return connection.lose(&slot, Lost::Cancelled);
+            }
+            Event::Told(overtaken) => {
                 is_first = false;
-                telling =
-                    late.then(|| -> Telling { Box::pin(tell_again(link.clone(), slot.id, arrived.clone())) });
+                let again = || -> Telling { Box::pin(tell_again(link.clone(), slot.id, arrived.clone())) };
+                telling = (overtaken && !done).then(again);
             }
         }
         // An answer that is there ends its response by itself.
@@ -102,27 +108,31 @@ pub(super) async fn carry(link: Arc<Link>, slot: Arc<Slot>, manner: Manner, json
     }
 }
 
-/// Notifies the server of a cancel.
-async fn tell(link: Arc<Link>, id: u64, order: Order, arrived: CancellationToken) {
-    let _bounded = tokio::time::timeout(OVERTAKE, arrived.cancelled()).await;
+/// Notifies the server of a cancel. True if nothing shows that it had the request before.
+async fn tell(link: Arc<Link>, id: u64, order: Order, arrived: CancellationToken) -> bool {
+    let overtaken = tokio::time::timeout(OVERTAKE, arrived.cancelled()).await.is_err();
     let json = letter::cancelled(id, order.reason.as_deref());
     order.teller.tell(match link.control(json).await {
         Ok(()) => CancelFate::Acknowledged,
         Err(lost) => CancelFate::Failed(lost.to_string()),
     });
+    overtaken
 }
 
 /// Notifies the server of the same cancel once it has the request.
-async fn tell_again(link: Arc<Link>, id: u64, arrived: CancellationToken) {
-    arrived.cancelled().await;
+async fn tell_again(link: Arc<Link>, id: u64, arrived: CancellationToken) -> bool {
+    if tokio::time::timeout(AGAIN_WITHIN, arrived.cancelled()).await.is_err() {
+        return false;
+    }
     if let Err(lost) = link.control(letter::cancelled(id, None)).await {
         tracing::debug!("a cancel was not told a second time: {lost}");
     }
+    false
 }
 
 /// Sends the request and reads its response. `None` if that brought the answer.
 async fn exchange(
-    link: &Link,
+    link: &Arc<Link>,
     slot: &Arc<Slot>,
     manner: Manner,
     json: String,
@@ -136,7 +146,7 @@ async fn exchange(
     let response = match link.target.client.post(link.url.clone()).headers(headers).body(body).send().await {
         Ok(response) => response,
         Err(error) if slot.is_handed_over() => return Some(Lost::Broken(cause(error))),
-        Err(error) => return Some(Lost::NotSent(format!("no connection ({})", cause(error)))),
+        Err(error) => return Some(Lost::NotSent(unconnected(error))),
     };
     arrived.cancel();
     if manner == Manner::Opening
@@ -149,6 +159,10 @@ async fn exchange(
         return follow(link, slot, response, resumable).await;
     }
     whole(link, slot, response, &manner).await
+}
+
+fn unconnected(error: reqwest::Error) -> String {
+    format!("no connection ({}); check that the server runs, and its URL", cause(error))
 }
 
 /// A response that is no stream.
@@ -185,14 +199,14 @@ async fn whole(link: &Link, slot: &Arc<Slot>, response: Response, manner: &Manne
 fn is_method_missing(body: &[u8]) -> bool {
     match message::parse(body) {
         Ok(Message::Response(response)) => {
-            response.outcome.is_err_and(|error| error_of(error).code == RpcError::METHOD_NOT_FOUND)
+            response.outcome.is_err_and(|error| RpcError::of(error).code == RpcError::METHOD_NOT_FOUND)
         }
         _ => false,
     }
 }
 
 /// Reads a stream up to the answer. One that breaks off is asked for again where it can be.
-async fn follow(link: &Link, slot: &Arc<Slot>, response: Response, resumable: bool) -> Option<Lost> {
+async fn follow(link: &Arc<Link>, slot: &Arc<Slot>, response: Response, resumable: bool) -> Option<Lost> {
     let mut events = Events::new(link.connection.options.message);
     let mut next = Some(response);
     let mut lost = Lost::Ended;
@@ -219,10 +233,8 @@ async fn follow(link: &Link, slot: &Arc<Slot>, response: Response, resumable: bo
             Got::Events(response) => next = Some(*response),
             Got::Failed(_) => {}
             Got::Nothing(_) => return Some(lost),
-            Got::SessionGone => {
-                link.gone();
-                return Some(Lost::SessionGone);
-            }
+            Got::Missing if link.is_alive().await => return Some(lost),
+            Got::Missing => return Some(Lost::SessionGone),
         }
     }
 }

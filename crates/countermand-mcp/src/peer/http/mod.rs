@@ -10,11 +10,12 @@ mod stream;
 mod background;
 mod exchange;
 
+use super::cancel::Receipt;
 use super::connection::Connection;
 use super::greeting::Opener;
 use super::letter;
 use super::pending::Pending;
-use super::slot::{Receipt, Slot};
+use super::slot::{Happened, Slot};
 use super::words::{Lost, Outgoing, PeerError};
 use crate::Revision;
 use headers::Manner;
@@ -32,8 +33,9 @@ type Headers = dyn Fn() -> Result<HeaderMap, String> + Send + Sync;
 pub struct HttpTarget {
     /// The URL of its MCP endpoint. Never logged: there may be secrets in it.
     pub url: String,
-    /// What requests are made with. It bounds how long a connection may take to be made; it must bound neither a
-    /// whole request nor the silence of one, and follow no redirects.
+    /// What requests are made with. It bounds how long a connection may take to be made, and how long a dead one goes
+    /// unnoticed. It must bound neither a whole request nor the silence of one (`timeout`, `read_timeout`): calls are
+    /// long and silent. It must follow no redirects: the headers are not for others.
     pub client: reqwest::Client,
     /// Asked for the headers of every request. They are sent, and nothing else is done with them; those of the
     /// protocol win over them.
@@ -102,6 +104,17 @@ impl Link {
     fn carry(self: &Arc<Self>, slot: &Arc<Slot>, ask: &Outgoing, revision: Revision, manner: Manner) {
         let json = self.connection.write(slot, ask, revision);
         self.connection.spawn(exchange::carry(Arc::clone(self), Arc::clone(slot), manner, json));
+    }
+
+    /// Whether the session is there: a server that serves no GET may answer it with 404, which to a POST has the one
+    /// meaning that it has. If the session is gone, that ends the connection.
+    async fn is_alive(self: &Arc<Self>) -> bool {
+        let slot = self.connection.open(true);
+        let ping = Outgoing { method: "ping".to_owned(), ..Outgoing::default() };
+        self.send(&slot, &ping, Revision::NEWEST_WITH_INITIALIZE);
+        let mut pending = Pending { slot, connection: Arc::clone(&self.connection) };
+        let answered = tokio::time::timeout(self.target.patience, pending.next()).await;
+        !matches!(answered, Ok(Happened::Lost(Lost::SessionGone)))
     }
 
     /// Waits for the last cancels, not for long, then ends the session.

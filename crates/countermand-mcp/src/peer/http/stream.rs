@@ -27,7 +27,8 @@ pub(super) enum Got {
     Events(Box<Response>),
     /// There are none.
     Nothing(u16),
-    SessionGone,
+    /// There is no such thing: the stream, or the session. A server that offers no streams may say so as well.
+    Missing,
     /// Nobody answered.
     Failed(Lost),
 }
@@ -47,9 +48,7 @@ impl Link {
         }
         match self.target.client.get(self.url.clone()).headers(headers).send().await {
             Err(error) => Got::Failed(Lost::Broken(cause(error))),
-            Ok(response) if response.status().as_u16() == 404 && self.session.get().is_some() => {
-                Got::SessionGone
-            }
+            Ok(response) if response.status().as_u16() == 404 => Got::Missing,
             Ok(response) if response.status().is_success() && is_events(&response) => {
                 Got::Events(Box::new(response))
             }

@@ -1,8 +1,9 @@
-//! The body of a request, which knows whether it has been handed over.
+//! The body of a request, which knows whether it has been handed over as a whole.
 //!
-//! hyper asks for it once a connection is there and the head is on its way. Until then a cancel means that the request
-//! is never sent. What hyper has been given it flushes before it closes a connection, so a long body goes piece by
-//! piece: what it was not given it cannot send for a request that was dropped.
+//! A server cannot act on a part of a request. So until its last piece is asked for, a cancel means that the request is
+//! never sent: the connection is broken off, or its stream reset, and that is all. hyper asks for pieces once a connection
+//! is there and the head is on its way, and flushes what it was given before it closes a connection that was dropped:
+//! what it was not given it cannot send.
 
 use crate::peer::slot::Slot;
 use bytes::Bytes;
@@ -37,7 +38,8 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Revoked>>> {
-        if self.slot.take().is_some_and(|slot| !slot.hand_over()) {
+        let is_last = self.rest.len() <= PIECE;
+        if is_last && self.slot.take().is_some_and(|slot| !slot.hand_over()) {
             self.rest.clear();
             return Poll::Ready(Some(Err(Revoked)));
         }

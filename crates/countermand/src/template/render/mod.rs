@@ -10,7 +10,7 @@ pub(crate) use header::check_name;
 pub(super) use id_path::id_path_of;
 pub use id_path::render_id_path;
 
-use super::{BodyTemplate, Part, Place, RenderError, RequestTemplate, Scope, Template};
+use super::{BodyTemplate, Part, Place, RenderError, RequestTemplate, Scope, Template, ValueTemplate};
 use crate::definition::SecretRef;
 use http::{HeaderName, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
@@ -82,6 +82,11 @@ impl RequestTemplate {
     }
 }
 
+/// A JSON value, filled in; `None` where it is dropped, because an argument is absent.
+pub(super) fn value(value: &ValueTemplate, scope: &Scope<'_>) -> Result<Option<Value>, RenderError> {
+    body::render(value, scope)
+}
+
 /// Fills in a text of our own, such as an id that we make.
 ///
 /// # Errors
@@ -93,7 +98,11 @@ pub fn render_text(template: &Template, scope: &Scope<'_>) -> Result<String, Ren
 }
 
 /// The text of a template whose placeholders stand for scalars; `None` where an argument is absent or null.
-fn text(template: &Template, place: &Place, scope: &Scope<'_>) -> Result<Option<String>, RenderError> {
+pub(super) fn text(
+    template: &Template,
+    place: &Place,
+    scope: &Scope<'_>,
+) -> Result<Option<String>, RenderError> {
     let mut text = String::new();
     for part in template.parts() {
         match part {

@@ -1,9 +1,7 @@
 //! Over a pair of streams: what is said goes both ways unharmed, and everything finds its request.
 
-mod peer_support;
-
+use crate::support::{Fake, answer, ask, call, connecting, fake, lost, next, raw, result, soon};
 use countermand_mcp::{CancelFate, Happened, Heard, Lost, Outgoing, PeerOptions, Revision, RpcError};
-use peer_support::{Fake, answer, ask, call, connecting, fake, lost, next, raw, result, soon};
 use serde_json::json;
 
 #[tokio::test]

@@ -1,7 +1,11 @@
 //! Checked tool definitions: what the ledger keeps so that an operation can be finished under the
 //! rules it was started with, whatever today's config says. Secrets appear only as references.
 
-use crate::template::{RequestTemplate, Template};
+mod command;
+
+pub use command::{CommandDefinition, ExitDefinition, OutputFormat};
+
+use crate::template::{ProgramTemplate, RequestTemplate, Template};
 use countermand_core::{HealthPolicy, Policy};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -74,6 +78,8 @@ pub struct LocalUpstream {
 pub enum UndoDefinition {
     /// A request to the tool's upstream.
     Request(RequestTemplate),
+    /// A program; exit code 0 says that it is done.
+    Program(Box<ProgramTemplate>),
 }
 
 impl UndoDefinition {
@@ -81,6 +87,15 @@ impl UndoDefinition {
     pub fn request(&self) -> Option<&RequestTemplate> {
         match self {
             Self::Request(request) => Some(request),
+            Self::Program(_) => None,
+        }
+    }
+
+    /// The program, where it is one.
+    pub fn program(&self) -> Option<&ProgramTemplate> {
+        match self {
+            Self::Request(_) => None,
+            Self::Program(program) => Some(program),
         }
     }
 }
@@ -173,6 +188,8 @@ pub enum Work {
     Job(Box<JobDefinition>),
     /// One request.
     Http(Box<HttpDefinition>),
+    /// A program.
+    Command(Box<CommandDefinition>),
 }
 
 /// A remote job.
@@ -355,9 +372,22 @@ impl ToolDefinition {
                 all.push(("request", &http.request));
                 all.extend(http.find.iter().map(|f| ("find", &f.request)));
             }
+            Work::Command(_) => {}
         }
         all.extend(self.compensate.iter().filter_map(UndoDefinition::request).map(|r| ("compensate", r)));
         all.extend(self.mark.iter().map(|r| ("mark", r)));
+        all
+    }
+}
+
+impl ToolDefinition {
+    /// Every program of the definition, with what it is for.
+    pub fn programs(&self) -> Vec<(&'static str, &ProgramTemplate)> {
+        let mut all = Vec::new();
+        if let Work::Command(command) = &self.work {
+            all.push(("run", &command.program));
+        }
+        all.extend(self.compensate.iter().filter_map(UndoDefinition::program).map(|p| ("compensate", p)));
         all
     }
 }

@@ -1,1 +1,0 @@
-//! A server on a plain socket that says what the test says.
