@@ -149,11 +149,12 @@ async fn each_call_has_a_process_of_its_own_where_that_is_wanted_and_it_ends_wit
     house.recorder.working("t").await;
     let pids = [process(&mut front).await, process(&mut front).await];
     assert_ne!(pids[0], pids[1]);
-    house.recorder.wait("the end of all but one", |_| living(&house) == 1).await;
+    house.recorder.wait("the end of all but one", |_| house.called() == 1).await;
     house.recorder.release("t").await;
     let answer: Value = front.response(&mut asked).await;
     assert_eq!(answer["result"]["structuredContent"], tagged("t"));
-    house.recorder.gone().await;
+    // One more is there for whatever else a client asks.
+    house.recorder.wait("the end of that too", |_| house.called() == 0).await;
     front.finish(&house, &[]).await;
 }
 
@@ -166,6 +167,7 @@ async fn a_call_with_a_process_of_its_own_that_is_cancelled_takes_it_along() {
     front.cancel(asked).await;
     house.recorder.cancelled(&id).await;
     house.phase("completed").await;
-    house.recorder.gone().await;
+    // One more is there for whatever else a client asks.
+    house.recorder.wait("the end of that too", |_| house.called() == 0).await;
     front.finish(&house, &["mine"]).await;
 }
