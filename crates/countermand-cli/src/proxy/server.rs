@@ -10,7 +10,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use uuid::Uuid;
 
 /// The pause after a server could not be started, doubling up to the longest.
@@ -20,8 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a shared connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
-/// Connections that are shared by clients who declare the same, at most: each is a process.
-const MOST_SHARED: usize = 8;
+/// How long a connection may take to end that makes room for another one.
+const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server, and whoever is connected to it.
 pub(super) struct Server {
@@ -88,7 +91,7 @@ impl Server {
             None => Key::Shared(said.capabilities.get().to_owned()),
         };
         let introduction = said.introduction(client);
-        let place = self.place(key.clone(), client)?;
+        let place = Arc::clone(self.lock().entry(key.clone()).or_default());
         let mut link = place.link.lock().await;
         if let Some(link) = link.as_ref().filter(|link| !link.is_dead()) {
             return Ok(Arc::clone(link));
@@ -100,73 +103,69 @@ impl Server {
         let opened = self.open(introduction, (owner.clone(), client.transport == TransportKind::Stdio)).await;
         place.tried(opened.as_ref().err());
         let opened = opened?;
-        let is_shared = owner.is_none();
-        if owner.is_some_and(|client| client.is_gone()) {
-            // Nobody looks after this place any more.
-            self.tools.tasks.spawn(async move { opened.close().await });
-            return Err("The client of this connection has gone".to_owned());
-        }
         *link = Some(Arc::clone(&opened));
-        if is_shared {
-            // It ends when nobody has used it for long.
-            let (server, link) = (Arc::clone(self), Arc::clone(&opened));
-            self.tools.tasks.spawn(async move {
-                tokio::select! {
-                    () = link.unused_for(IDLE) => {
-                        server.lock().remove(&key);
-                        link.close().await;
-                    }
-                    () = link.died() => {}
+        drop(link);
+        let (server, link) = (Arc::clone(self), Arc::clone(&opened));
+        self.tools.tasks.spawn(async move {
+            // Its client's end is the connection's; one that is shared ends when nobody has used it for long.
+            let unused = async {
+                match &owner {
+                    Some(client) => client.gone().await,
+                    None => link.unused_for(IDLE).await,
                 }
-            });
-        }
+            };
+            tokio::select! {
+                () = unused => link.close().await,
+                () = link.died() => {}
+            }
+            // One that is dead takes no room, whether another one is ever asked for or not.
+            place.link.lock().await.take_if(|it| Arc::ptr_eq(it, &link));
+            server.forget(&key, &place);
+        });
         Ok(opened)
     }
 
-    /// The place of a connection. Its client's end is that of its connection.
-    fn place(self: &Arc<Self>, key: Key, client: &Client) -> Result<Arc<Place>, String> {
+    /// Removes a place without a connection that nobody waits for.
+    fn forget(&self, key: &Key, place: &Arc<Place>) {
         let mut places = self.lock();
-        if let Some(place) = places.get(&key) {
-            return Ok(Arc::clone(place));
+        let is_the_one = places.get(key).is_some_and(|it| Arc::ptr_eq(it, place));
+        // The map's, and the caller's: whoever waits for a connection there holds it too.
+        let is_empty = place.link.try_lock().is_ok_and(|link| link.is_none());
+        if is_the_one && is_empty && Arc::strong_count(place) == 2 {
+            places.remove(key);
         }
-        let place = Arc::new(Place::default());
-        match &key {
-            Key::Client(_) => {
-                let (server, client, key) = (Arc::clone(self), client.clone(), key.clone());
-                self.tools.tasks.spawn(async move {
-                    client.gone().await;
-                    let place = server.lock().remove(&key);
-                    if let Some(place) = place {
-                        place.close().await;
-                    }
-                });
-            }
-            Key::Shared(_) => self.make_room(&mut places)?,
-        }
-        places.insert(key, Arc::clone(&place));
-        Ok(place)
     }
 
-    /// Whoever asks can declare what it likes: shared connections are ended once there are too many, if nobody uses them.
-    fn make_room(&self, places: &mut HashMap<Key, Arc<Place>>) -> Result<(), String> {
-        let shared = |key: &Key| matches!(key, Key::Shared(_));
-        if places.keys().filter(|key| shared(key)).count() < MOST_SHARED {
-            return Ok(());
+    /// Room for one more connection. Whoever asks can declare what it likes, so a shared one that nobody uses makes room.
+    async fn room(&self) -> Result<OwnedSemaphorePermit, String> {
+        if let Ok(room) = self.room.clone().try_acquire_owned() {
+            return Ok(room);
         }
-        // A place that is being connected to is locked.
-        let is_idle = |place: &Place| {
-            place.link.try_lock().is_ok_and(|link| link.as_ref().is_none_or(|link| link.in_flight() == 0))
-        };
-        let idle =
-            places.iter().find(|(key, place)| shared(key) && is_idle(place)).map(|(key, _)| key.clone());
-        let idle = idle.and_then(|key| places.remove(&key)).ok_or_else(|| {
-            format!(
-                "The MCP server `{}` is in use by clients of {MOST_SHARED} different capabilities already; try again later",
-                self.config.name
-            )
-        })?;
-        self.tools.tasks.spawn(async move { idle.close().await });
-        Ok(())
+        if let Some(idle) = self.take_idle() {
+            self.tools.tasks.spawn(async move { idle.close().await });
+            let freed = tokio::time::timeout(ROOM_WITHIN, self.room.clone().acquire_owned()).await;
+            if let Ok(Ok(room)) = freed {
+                return Ok(room);
+            }
+        }
+        Err(format!(
+            "The MCP server `{}` has {} connections already, as many as it may (`connections`); try again when one has ended",
+            self.config.name, self.config.connections
+        ))
+    }
+
+    /// Takes a shared connection away that nobody uses.
+    fn take_idle(&self) -> Option<Arc<Link>> {
+        let mut places = self.lock();
+        let found = places.iter().find_map(|(key, place)| {
+            // A place that is being connected to is locked.
+            let mut link = place.link.try_lock().ok()?;
+            let is_idle = matches!(key, Key::Shared(_)) && link.as_ref()?.in_flight() == 0;
+            is_idle.then(|| Some((key.clone(), link.take()?))).flatten()
+        });
+        let (key, link) = found?;
+        places.remove(&key);
+        Some(link)
     }
 
     async fn open(
@@ -174,12 +173,7 @@ impl Server {
         introduction: Introduction,
         whose: (Option<Client>, bool),
     ) -> Result<Arc<Link>, String> {
-        let room = self.room.clone().try_acquire_owned().map_err(|_| {
-            format!(
-                "The MCP server `{}` has {} connections already, as many as it may (`connections`); try again when one has ended",
-                self.config.name, self.config.connections
-            )
-        })?;
+        let room = self.room().await?;
         Link::open(&self.config, introduction, whose, (&self.tools, room))
             .await
             .map_err(|why| format!("The MCP server `{}` could not be reached: {why}.", self.config.name))
@@ -216,7 +210,13 @@ impl Server {
     /// Ends every connection.
     pub(super) async fn close(&self) {
         let places: Vec<Arc<Place>> = self.lock().drain().map(|(_, place)| place).collect();
-        futures_util::future::join_all(places.iter().map(|place| place.close())).await;
+        let closing = places.iter().map(|place| async {
+            let link = place.link.lock().await.take();
+            if let Some(link) = link {
+                link.close().await;
+            }
+        });
+        futures_util::future::join_all(closing).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Place>>> {
@@ -225,14 +225,6 @@ impl Server {
 }
 
 impl Place {
-    /// Ends its connection, if it has one.
-    async fn close(&self) {
-        let link = self.link.lock().await.take();
-        if let Some(link) = link {
-            link.close().await;
-        }
-    }
-
     /// A server that cannot be started is not started again at once.
     fn may_try(&self) -> Result<(), String> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! A recorder, servers that tell it, and gateways in front of them.
 
 use crate::stage::{BINARY, Outcome, command};
-use countermand_testkit::server::Recorder;
+use countermand_testkit::server::{Event, EventKind, Recorder};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::process::Command;
@@ -73,6 +73,18 @@ impl House {
             panic!("the ledger never showed {what}: {last:#?}");
         }
         last
+    }
+
+    /// How many processes live that were called, or that such a one has started.
+    pub fn called(&self) -> usize {
+        let events = self.recorder.events();
+        let was_called = |pid| events.iter().any(|it| it.pid == pid && it.heard("tools/call").is_some());
+        let started = |pid| {
+            let of = |it: &Event| matches!(it.kind, EventKind::Started { of: Some(_), .. });
+            events.iter().any(|it| it.pid == pid && of(it))
+        };
+        let processes = self.recorder.processes();
+        processes.iter().filter(|(pid, lives)| *lives && (was_called(*pid) || started(*pid))).count()
     }
 
     /// Waits until the one operation is in this phase.

@@ -97,12 +97,7 @@ async fn a_call_with_a_process_of_its_own_is_killed_with_all_that_it_has_started
         (&json!("cancelled"), &json!("client_disconnected")),
         "{row:#}"
     );
-    house
-        .recorder
-        .wait("the end of both", |_| {
-            house.recorder.processes().iter().filter(|(_, lives)| *lives).count() == 1
-        })
-        .await;
+    house.recorder.wait("the end of both", |_| house.called() == 1).await;
     house.recorder.release("other").await;
     assert_eq!(front.response(&mut other).await["result"]["structuredContent"], tagged("other"));
     front.finish(&house, &["mine"]).await;
