@@ -85,12 +85,44 @@ fn what_comes_later_is_refused_by_its_name() {
     says(
         "upstreams:\n  db: { postgres: { url: x } }\n",
         "2:9",
-        &["`postgres` is not supported by this version", "this version has `http`"],
+        &["`postgres` is not supported by this version", "this version has `http` and `mcp`"],
     );
-    says("upstreams:\n  m: { mcp: { command: [x] } }\n", "2:8", &["`mcp` is not supported"]);
     says(&tool("sql: { query: x }"), "5:5", &["`sql` is not supported", "this version has `job` and `http`"]);
     says(&tool("steps: []"), "5:5", &["`steps` is not supported"]);
     says("ledger: postgres://u:secret@h/db\n", "1:9", &["not yet supported", "write `sqlite:PATH`"]);
+}
+
+#[test]
+fn what_is_wrong_with_an_mcp_server_is_said_with_what_to_write_instead() {
+    let server = |fields: &str| format!("upstreams:\n  m: {{ mcp: {{ {fields} }} }}\n");
+    says(&server("commandd: [x]"), "2:15", &["no field `commandd`", "did you mean `command`?"]);
+    says(
+        &server("timeout: 1m"),
+        "2:8",
+        &["where is this server?", "write `command: [npx, -y, some-server]`"],
+    );
+    says(&server("command: npx -y x"), "2:24", &["no shell reads it", "write `command: [npx, -y, x]`"]);
+    says(&server("command: [x], url: 'http://h'"), "2:29", &["a `command` or a `url`"]);
+    says(&server("command: [x], headers: { a: b }"), "2:29", &["belongs to a server that has a `url`"]);
+    says(&server("url: 'ftp://h'"), "2:20", &["`ftp://h` is no HTTP URL"]);
+    says(
+        &server("command: [x], unconfirmed: { then: kill_call }"),
+        "2:50",
+        &["other calls may use", "add `isolation: call`"],
+    );
+    says(
+        &server("url: 'http://h', isolation: call, unconfirmed: { then: restart }"),
+        "2:70",
+        &["not ours to end", "write `then: leave`"],
+    );
+    says(
+        &server("command: [x], tools: { prefix: 'a b' }"),
+        "2:46",
+        &["`a b` cannot begin the name of a tool"],
+    );
+    let named =
+        "upstreams: { m: { mcp: { command: [x] } } }\ntools:\n  t:\n    upstream: m\n    http: GET /x\n";
+    says(named, "4:15", &["`m` is an MCP server: its tools appear as they are"]);
 }
 
 #[test]
