@@ -155,7 +155,7 @@ impl Proxy {
 /// Of two with the same name the first one is served.
 fn unambiguous(elements: Vec<Box<RawValue>>, method: &str) -> Vec<Box<RawValue>> {
     let mut names = std::collections::HashSet::new();
-    let first = |element: &Box<RawValue>| match raw::text(&raw::members(Some(element)), "name") {
+    let mut first = |element: &RawValue| match raw::text(&raw::members(Some(element)), "name") {
         Some(name) if !names.insert(name.clone()) => {
             tracing::warn!(
                 name,
@@ -166,7 +166,7 @@ fn unambiguous(elements: Vec<Box<RawValue>>, method: &str) -> Vec<Box<RawValue>>
         }
         _ => true,
     };
-    elements.into_iter().filter(first).collect()
+    elements.into_iter().filter(|element| first(element)).collect()
 }
 
 /// Whether a server says that it has what this method is about.

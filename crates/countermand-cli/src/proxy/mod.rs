@@ -310,8 +310,7 @@ impl Proxy {
                     .link(&call.client)
                     .await
                     .map_err(|why| RpcError::new(RpcError::INTERNAL_ERROR, why))?;
-                let answer = listing::ask(&link, outgoing).await;
-                answer
+                listing::ask(&link, outgoing).await
             };
             // Dropped at a cancel, the request is cancelled.
             let answer = tokio::select! {
