@@ -27,6 +27,9 @@ const RECORD_WITHIN: Duration = Duration::from_secs(1);
 /// How long a caller that is still there waits to be told what became of the cancel.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
+/// Longer than any process runs.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// A request on its way.
 pub(super) struct Passed<'a> {
     pub(super) proxy: &'a Arc<Proxy>,
@@ -56,7 +59,8 @@ pub(super) struct InFlight {
 impl Passed<'_> {
     /// Passes it on, and answers with what the server answers.
     pub(super) async fn serve(mut self) -> Answer {
-        let timeout = Instant::now() + self.server.config.timeout;
+        let timeout = if self.is_subscription() { NEVER } else { self.server.config.timeout };
+        let timeout = Instant::now() + timeout;
         let parked = match rounds::resumed(self.proxy, &self.call, &mut self.outgoing) {
             Ok(parked) => parked,
             Err(error) => return Answer::error(error),
@@ -108,6 +112,11 @@ impl Passed<'_> {
             }
             return Ok(InFlight { link, pending, voice, questions });
         }
+    }
+
+    /// It is no work: it lasts until its client ends it, and is ended in no other way.
+    fn is_subscription(&self) -> bool {
+        self.call.method == "subscriptions/listen"
     }
 
     /// Only what has effects of its own is worth a process of its own.
@@ -197,14 +206,14 @@ impl Passed<'_> {
 
     /// What names the server's id of a subscription names the client's instead.
     fn noted(&self, method: &str, params: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == "subscriptions/listen" && method.starts_with("notifications/") {
+        if self.is_subscription() && method.starts_with("notifications/") {
             return rounds::renumbered(params, pending.id(), &self.call.request_id);
         }
         params
     }
 
     fn answered(&self, result: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == "subscriptions/listen" {
+        if self.is_subscription() {
             return rounds::renumbered(result, pending.id(), &self.call.request_id);
         }
         result
@@ -217,7 +226,13 @@ impl Passed<'_> {
     }
 
     /// The client, or somebody for it, has ended the call: the server is told, and that is recorded.
-    async fn end(self, flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
+    async fn end(self, mut flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
+        if self.is_subscription() {
+            // Nothing of it can run on, so there is nothing to record or to follow.
+            let said = reason.unwrap_or_else(|| cause.to_string());
+            let _goes_its_way = flight.pending.cancel(Some(&said));
+            return self.failed("The subscription was ended.");
+        }
         let origin = Origin::of(&self.call, &self.name());
         let told = cancel(self.proxy, self.server, &origin, flight, cause, reason).await;
         if cause.is_the_clients() {

@@ -118,10 +118,13 @@ impl Forwarded {
 
     /// Waits a moment for what shows how it ended.
     async fn look(&self) -> StatusAnswer {
-        if let Some(known) = self.known() {
-            return known;
-        }
         let until = tokio::time::Instant::now() + LOOK;
+        match self.known() {
+            None => {}
+            // It has answered that it was cancelled, which shows nothing; the end of its process does.
+            Some(known @ StatusAnswer::Running { .. }) => return self.outlived(known, until).await,
+            Some(known) => return known,
+        }
         let mut pending = self.pending.lock().await;
         loop {
             let Ok(happened) = tokio::time::timeout_at(until, pending.next()).await else {
@@ -142,6 +145,19 @@ impl Forwarded {
                     return self.lost(&lost, until).await;
                 }
             }
+        }
+    }
+
+    /// Nothing more is said: what is left is the end of the server's process, if that is ours.
+    async fn outlived(&self, known: StatusAnswer, until: tokio::time::Instant) -> StatusAnswer {
+        let Some(program) = self.link.program() else { return known };
+        let gone = async {
+            self.link.died().await;
+            program.ended().await
+        };
+        match tokio::time::timeout_at(until, gone).await {
+            Ok(_) => ended(End::Cancelled, None),
+            Err(_) => known,
         }
     }
 
