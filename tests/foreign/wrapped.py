@@ -79,7 +79,11 @@ class Stage:
         return {**call, "tag": tag, "process": Process(call["server"])}, pid
 
     def cancels(self):
-        return self.told("notifications/cancelled")
+        """Of what is work: a subscription ends in no other way."""
+        entries = self.told("notifications/cancelled", "subscriptions/listen")
+        listened = {(e["server"], e["id"]) for e in entries if e["what"] == "subscriptions/listen"}
+        cancels = (e for e in entries if e["what"] == "notifications/cancelled")
+        return [e for e in cancels if (e["server"], e["params"]["requestId"]) not in listened]
 
     def stopped(self, call, since, patience=parts.PATIENCE):
         """The server is told that this call is cancelled, and no other; what runs for it upstream ends."""

@@ -60,8 +60,8 @@ impl Passed<'_> {
     /// Passes it on, and answers with what the server answers.
     pub(super) async fn serve(mut self) -> Answer {
         // Who listens does so for as long as it likes.
-        let listens = self.call.method == rounds::LISTEN;
-        let timeout = Instant::now() + if listens { FOREVER } else { self.server.config.timeout };
+        let timeout =
+            Instant::now() + if self.is_subscription() { FOREVER } else { self.server.config.timeout };
         let parked = match rounds::resumed(self.proxy, &self.call, &mut self.outgoing) {
             Ok(parked) => parked,
             Err(error) => return Answer::error(error),
@@ -101,6 +101,11 @@ impl Passed<'_> {
             });
         }
         Ok(InFlight { link, pending, voice, questions })
+    }
+
+    /// It is no work: it lasts until its client ends it, and is ended in no other way.
+    fn is_subscription(&self) -> bool {
+        self.call.method == rounds::LISTEN
     }
 
     /// Only what has effects of its own is worth a process of its own.
@@ -201,14 +206,14 @@ impl Passed<'_> {
 
     /// What names the server's id of a subscription names the client's instead.
     fn noted(&self, method: &str, params: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == rounds::LISTEN && method.starts_with("notifications/") {
+        if self.is_subscription() && method.starts_with("notifications/") {
             return rounds::renumbered(params, pending.id(), &self.call.request_id);
         }
         params
     }
 
     fn answered(&self, result: Box<RawValue>, pending: &Pending) -> Box<RawValue> {
-        if self.call.method == rounds::LISTEN {
+        if self.is_subscription() {
             return rounds::renumbered(result, pending.id(), &self.call.request_id);
         }
         result
@@ -244,11 +249,12 @@ impl Passed<'_> {
     }
 
     /// The client, or somebody for it, has ended the call: the server is told, and that is recorded.
-    async fn end(self, flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
-        if self.call.method == rounds::LISTEN {
-            // Dropped, it is cancelled. Nothing of it can outlive it, so there is nothing to record.
-            drop(flight);
-            return self.failed("Nobody listens any more.");
+    async fn end(self, mut flight: InFlight, cause: Cause, reason: Option<String>) -> Answer {
+        if self.is_subscription() {
+            // Nothing of it can run on, so there is nothing to record or to follow.
+            let said = reason.unwrap_or_else(|| cause.to_string());
+            let _goes_its_way = flight.pending.cancel(Some(&said));
+            return self.failed("The subscription was ended.");
         }
         let origin = Origin::of(&self.call, &self.name());
         let told = cancel(self.proxy, self.server, &origin, flight, cause, reason).await;

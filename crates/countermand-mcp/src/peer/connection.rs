@@ -71,6 +71,8 @@ pub(super) struct Connection {
     /// Whether everything goes one way, in order; else each request goes its own.
     in_line: bool,
     state: Mutex<State>,
+    /// Held while a cancel is ordered and posted, so that the end of the mail never comes between. Taken before `state`.
+    ordering: Mutex<()>,
     /// There is something to send, or there will be nothing more.
     mail: Notify,
     over: watch::Sender<Option<Lost>>,
@@ -86,7 +88,10 @@ struct State {
     asks: HashMap<Id, CancellationToken>,
     outbox: VecDeque<Letter>,
     outbox_bytes: usize,
+    /// Nothing is taken any more but cancels.
     closing: bool,
+    /// These are there, too: nothing more will come.
+    complete: bool,
     heard: Option<mpsc::Sender<Heard>>,
 }
 
@@ -105,6 +110,7 @@ impl Connection {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             closing: false,
+            complete: false,
             heard: Some(sender),
         };
         let connection = Self {
@@ -113,6 +119,7 @@ impl Connection {
             spoken: OnceLock::new(),
             in_line,
             state: Mutex::new(state),
+            ordering: Mutex::default(),
             mail: Notify::new(),
             over: watch::Sender::new(None),
             stop: CancellationToken::new(),
@@ -188,7 +195,7 @@ impl Connection {
                 if !letters.is_empty() {
                     return Some(letters);
                 }
-                if state.closing {
+                if state.complete {
                     return None;
                 }
             }
@@ -235,6 +242,11 @@ impl Connection {
 
     /// Cancels a request, once.
     pub(super) fn cancel(&self, slot: &Arc<Slot>, reason: Option<&str>) -> Receipt {
+        let _whole = self.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+        self.order(slot, reason)
+    }
+
+    fn order(&self, slot: &Arc<Slot>, reason: Option<&str>) -> Receipt {
         match slot.order(reason) {
             Ordered::Known(receipt) => receipt,
             Ordered::Revoked(receipt) => {
@@ -269,12 +281,14 @@ impl Connection {
 
     /// Takes nothing more to send but cancels of what is open, which are ordered here. What is queued is still sent.
     pub(super) fn close(&self) -> Vec<Receipt> {
+        let _whole = self.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         let open: Vec<Arc<Slot>> = {
             let mut state = self.lock();
             state.closing = true;
             state.open.values().cloned().collect()
         };
-        let receipts = open.iter().map(|slot| self.cancel(slot, None)).collect();
+        let receipts = open.iter().map(|slot| self.order(slot, None)).collect();
+        self.lock().complete = true;
         self.mail.notify_one();
         receipts
     }
@@ -285,7 +299,7 @@ impl Connection {
             let mut state = self.lock();
             let Some(heard) = state.heard.take() else { return };
             self.over.send_replace(Some(lost.clone()));
-            state.closing = true;
+            (state.closing, state.complete) = (true, true);
             state.outbox_bytes = 0;
             let open = std::mem::take(&mut state.open);
             let letters = std::mem::take(&mut state.outbox);
