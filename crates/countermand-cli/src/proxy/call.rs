@@ -84,7 +84,7 @@ impl Passed<'_> {
             }
             link = self.link() => link.map_err(|why| self.failed(&why))?,
         };
-        let (way, questions) = if self.call.client.revision.is_stateless() {
+        let (way, questions) = if self.is_asked_by_results() {
             let (sender, questions) = mpsc::unbounded_channel();
             (Way::ByResults(sender), Some(questions))
         } else {
@@ -101,6 +101,12 @@ impl Passed<'_> {
             });
         }
         Ok(InFlight { link, pending, voice, questions })
+    }
+
+    /// Whether a result may require input of its client. No other requests can be made again with it.
+    fn is_asked_by_results(&self) -> bool {
+        self.call.client.revision.is_stateless()
+            && matches!(self.call.method.as_str(), "tools/call" | "prompts/get" | "resources/read")
     }
 
     /// It is no work: it lasts until its client ends it, and is ended in no other way.
@@ -154,7 +160,7 @@ impl Passed<'_> {
                     self.call.back.notify(&method, params.as_deref());
                 }
                 Woke::Happened(Happened::Asked(ask)) => {
-                    if self.call.client.revision.is_stateless() {
+                    if self.is_asked_by_results() {
                         return self.park(flight, ask);
                     }
                     self.proxy.tools.tasks.spawn(pass_on(ask, self.call.back.clone()));
