@@ -102,6 +102,34 @@ async fn in_a_control_group_even_one_without_kin_or_name_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_groups_of_the_dead_are_removed_and_those_in_which_something_lives_are_not() {
+    for stage in stages() {
+        if stage.runner.containment() != Containment::Cgroup {
+            continue;
+        }
+        let process = stage.start(Mode::Plain).await;
+        let group = std::path::PathBuf::from(process.control.cgroup().unwrap());
+        let beside = |name: String| {
+            let made = group.with_file_name(name);
+            std::fs::create_dir(&made).unwrap();
+            made
+        };
+        let (old, young) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+        let (old, young) = (beside(format!("countermand-{old}")), beside(format!("countermand-{young}")));
+        for aged in [&old, &group] {
+            let made = std::fs::metadata(aged).unwrap().modified().unwrap();
+            let aged = std::fs::File::open(aged).unwrap();
+            aged.set_modified(made - Duration::from_secs(3600)).unwrap();
+        }
+        let _next = Runner::new(Containment::Cgroup).unwrap();
+        assert!(!old.exists() && young.exists() && group.exists());
+        std::fs::remove_dir(young).unwrap();
+        process.control.stop(Stop::NOW);
+        timeout(SOON, process.control.ended()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_that_waits_for_its_background_child_is_ended_with_it() {
     for stage in stages() {
         let script =

@@ -3,7 +3,11 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// How long a group may be empty before it is left over.
+const YOUNG: Duration = Duration::from_secs(60);
 
 /// Where we may make groups of our own: beneath the one that we are in.
 #[derive(Debug, Clone)]
@@ -25,7 +29,21 @@ impl CgroupBase {
         let joins = fs::OpenOptions::new().write(true).open(probe.0.join("cgroup.procs")).is_ok();
         let leaves = fs::OpenOptions::new().write(true).open(base.0.join("cgroup.procs")).is_ok();
         probe.remove();
+        base.sweep();
         (kills && joins && leaves).then_some(base)
+    }
+
+    /// Removes what killed processes of ours have left: groups in which nothing lives. One that is young may be about to be
+    /// joined.
+    fn sweep(&self) {
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("countermand-"));
+            let age =
+                entry.metadata().and_then(|group| group.modified()).ok().and_then(|made| made.elapsed().ok());
+            if ours && age.is_some_and(|age| age > YOUNG) {
+                Cgroup(entry.path()).remove();
+            }
+        }
     }
 
     /// Makes a group, or takes the one that is there.
