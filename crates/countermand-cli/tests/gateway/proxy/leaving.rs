@@ -6,6 +6,7 @@ use super::{
     tagged, took,
 };
 use crate::{from_every_front, from_fronts};
+use countermand_testkit::server::{Event, EventKind};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -126,4 +127,33 @@ async fn a_gateway_that_is_killed_leaves_no_server_and_the_next_one_settles_its_
     assert_eq!(house.recorder.cancels().len(), 1, "it is not forwarded again");
     next.result("echo", tagged("next")).await;
     next.finish(&house, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_of_a_killed_gateway_had_started_is_ended_at_the_next_start_and_nothing_else_is() {
+    let (house, neighbour) = (House::new(), House::new());
+    let mut other = Front::open(Way::Stdio("2025-11-25"), &neighbour, &[], &[]).await;
+    let theirs = other.call("theirs", "has_children", tagged("theirs")).await;
+    neighbour.recorder.working("theirs").await;
+    let mut front = Front::open(Way::Stdio("2025-11-25"), &house, &[], &[]).await;
+    let _in_flight = front.call("mine", "has_children", tagged("mine")).await;
+    house.recorder.working("mine").await;
+    let child = |event: &Event| matches!(event.kind, EventKind::Started { of: Some(_), .. });
+    let child = house.recorder.first("a process in a session of its own", child).await.pid;
+    front.kill().await;
+    // The kernel ends the server; what that had started does not notice.
+    let one_lives = |_: &[Event]| house.recorder.processes().iter().filter(|(_, lives)| *lives).count() == 1;
+    house.recorder.wait("the end of the server", one_lives).await;
+    assert!(house.recorder.processes().contains(&(child, true)));
+    let since = Instant::now();
+    let mut next = Front::open(Way::Stdio("2025-11-25"), &house, &[], &[]).await;
+    let ended =
+        |events: &[Event]| events.iter().any(|event| event.pid == child && event.kind == EventKind::Ended);
+    house.recorder.wait("the end of what was left", ended).await;
+    took(Duration::from_secs(10), since, Instant::now(), "from the next start to the end of what was left");
+    assert!(neighbour.recorder.processes().iter().all(|(_, lives)| *lives), "another gateway's are its own");
+    next.result("echo", tagged("next")).await;
+    next.finish(&house, &[]).await;
+    other.cancel(theirs).await;
+    other.finish(&neighbour, &["theirs"]).await;
 }
