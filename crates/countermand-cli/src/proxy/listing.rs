@@ -153,9 +153,9 @@ impl Proxy {
 }
 
 /// Of two with the same name the first one is served.
-fn unambiguous(elements: Vec<Box<RawValue>>, method: &str) -> Vec<Box<RawValue>> {
+fn unambiguous(mut elements: Vec<Box<RawValue>>, method: &str) -> Vec<Box<RawValue>> {
     let mut names = std::collections::HashSet::new();
-    let first = |element: &Box<RawValue>| match raw::text(&raw::members(Some(element)), "name") {
+    elements.retain(|element| match raw::text(&raw::members(Some(element)), "name") {
         Some(name) if !names.insert(name.clone()) => {
             tracing::warn!(
                 name,
@@ -165,8 +165,8 @@ fn unambiguous(elements: Vec<Box<RawValue>>, method: &str) -> Vec<Box<RawValue>>
             false
         }
         _ => true,
-    };
-    elements.into_iter().filter(first).collect()
+    });
+    elements
 }
 
 /// Whether a server says that it has what this method is about.
