@@ -147,11 +147,15 @@ pub(crate) fn ended_by(cause: Cause, row: Option<&Row>, timeout: std::time::Dura
     };
     match row {
         None => format!("The call was ended: {why}. Nothing runs upstream because of it."),
-        Some(row) => format!(
-            "The call was ended: {why}. {} This concerns {}; `cancellation_status` tells what becomes of it.",
-            sentence(row),
-            named(row)
-        ),
+        Some(row) => {
+            let trouble = row.last_error.as_deref();
+            let trouble = trouble.map(|error| format!(" Its last trouble: {error}.")).unwrap_or_default();
+            format!(
+                "The call was ended: {why}. {}{trouble} This concerns {}; `cancellation_status` tells what becomes of it.",
+                sentence(row),
+                named(row)
+            )
+        }
     }
 }
 

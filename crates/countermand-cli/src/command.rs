@@ -2,10 +2,10 @@
 //!
 //! Exit codes: 0 fine, 1 failed, 2 usage, 78 (`EX_CONFIG`) a config that cannot be used.
 
-use crate::{check, config::ConfigErrors, demo, manual, ops, schema, serve, wrap};
+use crate::{check, config::ConfigErrors, demo, logs::Logs, manual, ops, schema, serve, wrap};
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 /// A cancelled MCP tool call really stops upstream, or somebody is told that it did not.
 #[derive(Debug, Parser)]
@@ -54,13 +54,19 @@ enum Command {
     DemoServer(demo::Server),
 }
 
+/// How long the last lines of the log may take to be read.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// The process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = log_to_stderr(&cli) {
-        complain(format_args!("error: {error:#}"));
-        return ExitCode::from(2);
-    }
+    let logs = match log_to_stderr(&cli) {
+        Ok(logs) => logs,
+        Err(error) => {
+            complain(format_args!("error: {error:#}"));
+            return ExitCode::from(2);
+        }
+    };
     countermand::upstream::install_crypto();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -69,7 +75,10 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = match runtime.block_on(run(cli.command)) {
+    let ended = runtime.block_on(run(cli.command));
+    // What fails is told behind the log.
+    logs.flush(LAST_LINES);
+    let code = match ended {
         Ok(code) => code,
         Err(error) => told(&error),
     };
@@ -118,16 +127,16 @@ fn complain(words: std::fmt::Arguments<'_>) {
     let _nobody_reads = writeln!(std::io::stderr(), "{words}");
 }
 
-fn log_to_stderr(cli: &Cli) -> Result<()> {
+fn log_to_stderr(cli: &Cli) -> Result<Logs> {
     use std::io::IsTerminal as _;
     use tracing_subscriber::{EnvFilter, fmt};
     let filter = EnvFilter::try_new(&cli.log)?;
-    // A line that nobody can read any more is lost, and nothing else: told of it on stderr, we would panic.
-    let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    let writer = Logs::to_stderr()?;
+    let logs = fmt().with_env_filter(filter).with_writer(writer.clone()).log_internal_errors(false);
     let logs = logs.with_target(false);
     match cli.log_format {
         LogFormat::Text => logs.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => logs.json().flatten_event(true).init(),
     }
-    Ok(())
+    Ok(writer)
 }

@@ -5,6 +5,7 @@
 pub mod config;
 pub mod plan;
 pub mod schema;
+mod logs;
 mod terminal;
 mod absence;
 mod answer;

@@ -79,6 +79,32 @@ async fn a_client_that_is_killed_with_the_logs_reader_has_its_job_cancelled_all_
     assert_eq!(stage.agree().await.cancelled, 1);
 }
 
+/// Many clients take the log and never read it: a full pipe must hold up nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_never_reads_the_log_is_served_all_the_same() {
+    let stage = Stage::new().await;
+    let mut command = stage.serve(&[]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut gateway = command.spawn().unwrap();
+    let unread = gateway.stderr.take();
+    let (output, input) = (gateway.stdout.take().unwrap(), gateway.stdin.take().unwrap());
+    let mut client = StdioClient::over(output, input);
+    client.initialize("2025-11-25").await;
+    // Each of these jobs is worth more than a thousand bytes of log; a pipe takes 64 KiB.
+    for id in 0..150_u64 {
+        client.send(&message::call(id, "run_report", tagged(&format!("t-{id}")))).await;
+        stage.fake.wait_for("job_created", usize::try_from(id).unwrap() + 1).await;
+        client.send(&message::cancelled(id, None)).await;
+    }
+    stage.fake.wait_for("job_cancelled", 150).await;
+    client.barrier().await;
+    client.close_input();
+    let ended = tokio::time::timeout(Duration::from_secs(15), gateway.wait()).await;
+    assert!(ended.expect("the gateway ends").unwrap().success());
+    drop(unread);
+    assert_eq!(stage.agree().await.cancelled, 150);
+}
+
 /// Every process that has the gateway's stderr has ended.
 async fn is_gone(mut gateway: Child, since: Instant) {
     let mut said = String::new();
