@@ -69,7 +69,8 @@ fn write_all(mut output: impl Write, lines: &Receiver<Said>, lost: &AtomicU64) {
         }
         let missed = lost.swap(0, Ordering::Relaxed);
         if missed > 0 {
-            drop(writeln!(output, "{missed} lines of the log were lost here: they were not read in time"));
+            let told = format!("{missed} lines of the log were lost here: they were not read in time\n");
+            drop(output.write_all(told.as_bytes()));
         }
     }
 }

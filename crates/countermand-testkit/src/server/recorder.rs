@@ -86,8 +86,17 @@ impl Recorder {
         enough: impl Fn(&[Event]) -> bool,
     ) -> Vec<Event> {
         let mut record = self.record.clone();
-        match tokio::time::timeout(patience, record.wait_for(|events| enough(events))).await {
-            Ok(Ok(events)) => events.clone(),
+        let waiting = async {
+            loop {
+                // A copy: whoever looks at it may look at the record as well.
+                let events = record.borrow_and_update().clone();
+                if enough(&events) || record.changed().await.is_err() {
+                    return enough(&events).then_some(events);
+                }
+            }
+        };
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(Some(events)) => events,
             _ => panic!("the servers never told of {what}: {:#?}", self.events()),
         }
     }
