@@ -139,7 +139,11 @@ impl Storm {
         let row = self.row(n % 4, on_disconnect);
         let mut operation =
             self.engine.start_or_attach(row, &self.definition, None).await.expect("starts or attaches");
+        // What is over changes no more.
         for _ in 0..n % 7 {
+            if operation.view().is_over() {
+                break;
+            }
             operation.changed().await;
         }
         match n % 6 {
