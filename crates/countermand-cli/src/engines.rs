@@ -1,6 +1,6 @@
 //! Engines as the command line makes them: one a ledger.
 
-use crate::proxy::{Gone, is_forwarded};
+use crate::proxy::{gone, is_forwarded};
 use countermand::{
     clock::SystemClock,
     core::{Owner, ports::Upstream},
@@ -47,7 +47,7 @@ impl World {
         let upstreams = self.upstreams.clone();
         let performers: Performers = Arc::new(move |stored| {
             if is_forwarded(stored) {
-                return Ok(Arc::new(Gone) as Arc<dyn Upstream>);
+                return Ok(Arc::new(gone()) as Arc<dyn Upstream>);
             }
             let definition = ToolDefinition::from_stored(stored)
                 .map_err(|error| format!("its stored definition cannot be read by this version: {error}"))?;

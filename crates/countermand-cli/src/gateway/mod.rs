@@ -6,8 +6,8 @@ mod read;
 mod status;
 
 use crate::{
-    answer,
-    config::{Config, SESSION_GRACE, Tool},
+    absence, answer,
+    config::{Config, Tool},
     proxy::Proxy,
 };
 use countermand::{
@@ -20,9 +20,7 @@ use countermand::{
     engine::{Engine, UpstreamHealth},
     upstream::{HttpRead, Upstreams},
 };
-use countermand_mcp::{
-    Answer, Call, Client, Greeting, Handler, Revision, RpcError, ServerInfo, TransportKind,
-};
+use countermand_mcp::{Answer, Call, Client, Greeting, Handler, Revision, RpcError, ServerInfo};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json, value::RawValue};
 use std::{collections::HashMap, sync::Arc};
@@ -52,12 +50,9 @@ struct ServedTool {
 }
 
 impl ServedTool {
-    /// What it means for a call that its client has left. In a session a broken connection is no cancel by itself, and
-    /// the client may come back; on stdio and where requests stand alone it cannot.
+    /// What it means for a call that its client has left.
     fn on_disconnect(&self, call: &Call) -> OnDisconnect {
-        let in_session = call.client.transport == TransportKind::Http && !call.client.revision.is_stateless();
-        let default = if in_session { OnDisconnect::Grace(SESSION_GRACE) } else { OnDisconnect::Cancel };
-        self.config.on_disconnect.unwrap_or(default)
+        absence::policy(self.config.on_disconnect, &call.client)
     }
 
     /// A result that carries what the upstream returned, if that is what the tool promises.
@@ -165,8 +160,8 @@ impl Handler for Gateway {
         self.proxy.greet(client).await
     }
 
-    fn serves(&self, method: &str, revision: Revision) -> bool {
-        self.proxy.serves(method, revision)
+    fn serves(&self, method: &str, _: Revision) -> bool {
+        self.proxy.serves(method)
     }
 
     async fn request(&self, call: Call) -> Answer {
@@ -189,10 +184,7 @@ impl Handler for Gateway {
             return status::serve(self, &call, &arguments).await;
         }
         let Some(tool) = self.tools.get(&call.tool).cloned() else {
-            if self.proxy.has_tool(&call.tool) {
-                return self.proxy.call_tool(call).await;
-            }
-            return Answer::error(RpcError::invalid_params(format!("Unknown tool: {}", call.tool)));
+            return self.proxy.call_tool(call).await;
         };
         let arguments = Value::Object(arguments);
         if let Some(refusal) = refusal(&tool, &arguments) {

@@ -8,7 +8,7 @@ use super::{
     rounds::{self, Parked},
     server::Server,
 };
-use crate::{absence, answer, config::SESSION_GRACE};
+use crate::{absence, answer};
 use countermand::{
     core::{
         CallId, Cause, NewRow, OnDisconnect, OperationId, Phase, Principal, Row, UpstreamId,
@@ -16,7 +16,7 @@ use countermand::{
     },
     engine::Operation,
 };
-use countermand_mcp::{Answer, Ask, Call, Happened, Lost, Outgoing, Pending, RpcError, TransportKind};
+use countermand_mcp::{Answer, Ask, Call, Happened, Lost, Outgoing, Pending, RpcError};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::Instant};
@@ -204,10 +204,7 @@ impl Passed<'_> {
 
     /// What the client's disconnect means.
     fn on_disconnect(&self) -> OnDisconnect {
-        let client = &self.call.client;
-        let in_session = client.transport == TransportKind::Http && !client.revision.is_stateless();
-        let default = if in_session { OnDisconnect::Grace(SESSION_GRACE) } else { OnDisconnect::Cancel };
-        self.server.config.on_disconnect.unwrap_or(default)
+        absence::policy(self.server.config.on_disconnect, &self.call.client)
     }
 
     /// What names the server's id of a subscription names the client's instead.

@@ -8,6 +8,7 @@ use countermand::core::{
     ports::{BoxFuture, Created, Definition, Payload, Permit, Read, Upstream},
     row::hash_json,
 };
+use countermand::engine::Unperformable;
 use countermand_mcp::{CancelFate, Happened, Lost, Pending};
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
@@ -224,47 +225,8 @@ impl Upstream for Forwarded {
 }
 
 /// Performs what an earlier process of ours has left of such a cancel: its connection ended with that process.
-pub(crate) struct Gone;
-
-impl Gone {
-    fn trouble() -> Trouble {
-        Trouble::new(
-            "its connection to the MCP server ended with the gateway that had it; resolve it by hand",
-        )
-    }
-}
-
-impl Upstream for Gone {
-    fn admit(&self) -> BoxFuture<'_, Permit> {
-        Box::pin(async { Permit(Box::new(())) })
-    }
-
-    fn create<'a>(&'a self, _: &'a Row) -> BoxFuture<'a, Created> {
-        Box::pin(async { Created { answer: CreateAnswer::Refused(Self::trouble()), payload: None } })
-    }
-
-    fn find<'a>(&'a self, _: &'a Row) -> BoxFuture<'a, FindAnswer> {
-        Box::pin(async { FindAnswer::Failed(Self::trouble()) })
-    }
-
-    fn status<'a>(&'a self, _: &'a Row) -> BoxFuture<'a, Read> {
-        let answer = StatusAnswer::Failed(Self::trouble());
-        Box::pin(async { Read { answer, progress: None, payload: None } })
-    }
-
-    fn cancel<'a>(&'a self, _: &'a Row, _: bool) -> BoxFuture<'a, CancelAnswer> {
-        Box::pin(async { CancelAnswer::NotAccepted(Self::trouble()) })
-    }
-
-    fn mark<'a>(&'a self, _: &'a Row) -> BoxFuture<'a, RequestAnswer> {
-        Box::pin(async { RequestAnswer::Refused(Self::trouble()) })
-    }
-
-    fn undo<'a>(&'a self, _: &'a Row) -> BoxFuture<'a, RequestAnswer> {
-        Box::pin(async { RequestAnswer::Refused(Self::trouble()) })
-    }
-
-    fn result<'a>(&'a self, _: &'a Row) -> BoxFuture<'a, Result<Payload, Trouble>> {
-        Box::pin(async { Err(Self::trouble()) })
-    }
+pub(crate) fn gone() -> Unperformable {
+    Unperformable::new(
+        "its connection to the MCP server ended with the gateway that had it; resolve it by hand",
+    )
 }

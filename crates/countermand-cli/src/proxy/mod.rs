@@ -16,12 +16,12 @@ mod listing;
 mod listening;
 mod mirror;
 
-pub(crate) use forward::{Gone, is_forwarded};
+pub(crate) use forward::{gone, is_forwarded};
 
 use crate::config::McpServer;
 use call::{Passed, failed};
 use countermand::{clock::SystemClock, engine::Engine, process::Runner};
-use countermand_mcp::{Answer, Call, Client, Greeting, Outgoing, Revision, RpcError};
+use countermand_mcp::{Answer, Call, Client, Greeting, Outgoing, RpcError};
 use listing::LISTS;
 use serde_json::value::RawValue;
 use server::Server;
@@ -93,7 +93,7 @@ impl Proxy {
     }
 
     /// Whether a server may have what this method asks for.
-    pub(crate) fn serves(&self, method: &str, _: Revision) -> bool {
+    pub(crate) fn serves(&self, method: &str) -> bool {
         match self.servers.len() {
             0 => false,
             _ if self.transparent => true,
@@ -154,27 +154,23 @@ impl Proxy {
         Ok(Greeting { capabilities, ..Greeting::default() })
     }
 
-    /// Whether a server has a tool of that name, as far as its name tells.
-    pub(crate) fn has_tool(&self, name: &str) -> bool {
-        self.server_of(name).is_some()
-    }
-
-    /// The server of a tool, and what that calls it.
-    fn server_of(&self, name: &str) -> Option<(&Arc<Server>, String)> {
-        let mut candidates: Vec<_> = self
-            .servers
-            .iter()
-            .filter_map(|server| Some((server, server.own(name)?.to_owned())))
-            .filter(|(server, own)| server.serves_tool(own))
-            .collect();
-        // `github_` before `git`, and both before a server without a prefix.
-        candidates.sort_by_key(|(server, _)| std::cmp::Reverse(server.config.prefix.len()));
-        candidates.into_iter().next()
+    /// The server of a tool or prompt, and what that calls it, as far as its name tells.
+    fn server_of(
+        &self,
+        name: &str,
+        serves: impl Fn(&Server, &str) -> bool,
+    ) -> Option<(&Arc<Server>, String)> {
+        let own = |server| Server::own(server, name).map(ToOwned::to_owned);
+        let candidates = self.servers.iter().filter_map(|server| Some((server, own(server)?)));
+        // `github_` before `git`, and both before a server without a prefix; of equal ones the first, as in lists.
+        candidates
+            .filter(|(server, own)| serves(server, own))
+            .min_by_key(|(server, _)| std::cmp::Reverse(server.config.prefix.len()))
     }
 
     /// Calls a tool of one of the servers.
     pub(crate) async fn call_tool(self: &Arc<Self>, call: Call) -> Answer {
-        let Some((server, own)) = self.server_of(&call.tool) else {
+        let Some((server, own)) = self.server_of(&call.tool, Server::serves_tool) else {
             return Answer::error(RpcError::invalid_params(format!("Unknown tool: {}", call.tool)));
         };
         let mut params = vec![("name".to_owned(), raw::quoted(&own))];
@@ -277,11 +273,11 @@ impl Proxy {
     async fn route(self: &Arc<Self>, call: Call) -> Answer {
         if call.method == "prompts/get"
             && let Some(name) = raw::text(&call.extra, "name")
-            && let Some((server, own)) = self.named(&name)
+            && let Some((server, own)) = self.server_of(&name, |_, _| true)
         {
             let mut params = call.extra.clone();
             raw::set(&mut params, "name", raw::quoted(&own));
-            return self.pass(&server, call, params, Vec::new()).await;
+            return self.pass(server, call, params, Vec::new()).await;
         }
         let mut asked = Vec::new();
         for server in &self.servers {
@@ -324,12 +320,6 @@ impl Proxy {
         }
         let params = self.unprefixed(last, &call);
         self.pass(last, call, params, Vec::new()).await
-    }
-
-    /// The server whose prompt this is, and what that calls it.
-    fn named(&self, name: &str) -> Option<(Arc<Server>, String)> {
-        let of = |server: &Arc<Server>| Some((Arc::clone(server), server.own(name)?.to_owned()));
-        self.servers.iter().filter_map(of).max_by_key(|(server, _)| server.config.prefix.len())
     }
 
     /// A completion names its prompt inside a reference.
@@ -379,10 +369,8 @@ impl Proxy {
 /// A server's capabilities, and those that we add: there is at least one tool.
 fn with_ours(theirs: &RawValue) -> Box<RawValue> {
     let mut all = raw::members(Some(theirs));
-    for ours in ["tools"] {
-        if raw::get(&all, ours).is_none() {
-            raw::set(&mut all, ours, raw::json("{}"));
-        }
+    if raw::get(&all, "tools").is_none() {
+        raw::set(&mut all, "tools", raw::json("{}"));
     }
     raw::object(&all)
 }

@@ -39,7 +39,7 @@ use std::{
 };
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use unperformable::Unperformable;
+pub use unperformable::Unperformable;
 
 /// Makes the performer of a stored definition. The error says why it cannot be performed here.
 pub type Performers = Arc<dyn Fn(&Definition) -> Result<Arc<dyn Upstream>, String> + Send + Sync>;
@@ -225,7 +225,7 @@ impl Engine {
                     tracing::error!(operation = %row.id, tool = row.tool, "failed to go on with an operation: {why}");
                     // Driven all the same: it becomes a visible orphan, and an operator can have a word with it.
                     let health = UpstreamHealth::new(&row.upstream, HealthPolicy::default(), self.inner.clock.clone());
-                    Performer { upstream: Arc::new(Unperformable(why)), lanes: Lanes::of(LANES), health }
+                    Performer { upstream: Arc::new(Unperformable::new(why)), lanes: Lanes::of(LANES), health }
                 })
             }
         };

@@ -6,10 +6,15 @@ use countermand_core::{
     ports::{BoxFuture, Created, Payload, Permit, Read, Upstream},
 };
 
-/// Why it cannot be performed, in words without secrets.
-pub(super) struct Unperformable(pub(super) String);
+/// An upstream that nothing can be asked of: nothing is ever sent, and every answer says why.
+pub struct Unperformable(String);
 
 impl Unperformable {
+    /// `why` it cannot be performed, in words without secrets.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
     fn trouble(&self) -> Trouble {
         Trouble::new(self.0.clone())
     }
